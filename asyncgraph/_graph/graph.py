@@ -1,0 +1,270 @@
+"""Nodes and the edges between them: append-only, shared by threads, read while it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from threading import Lock
+from typing import TYPE_CHECKING, Any, Final, final, overload
+
+import numpy as np
+
+from ..errors import GraphError, GraphFinalizedError, NodeNotFoundError, SpecTypeError
+from .node import Node, Scalar
+from .op import CONSTANT, NO_PARAMS, Op, Params, op_named
+from .scopes import current_scope, enter_graph, leave_scope
+from .sites import calling_site
+from .spec import ArraySpec, intern_spec
+from .rules.infer import infer_spec
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+
+@final
+class Graph:
+    """A computation, described once.
+
+    `with graph:` makes it the current graph, for everything in the `with` block and for the tasks
+    started there. A graph may be extended while sessions run it, from any thread. It holds no values
+    but its constants, and may be pickled.
+    """
+
+    __slots__ = ("__weakref__", "_by_name", "_counts", "_finalized", "_lock", "_nodes")
+
+    def __init__(self) -> None:
+        self._nodes: Final[list[Node]] = []
+        self._by_name: Final[dict[str, Node]] = {}
+        # For each name that was asked for, how many nodes have it or it with a number behind.
+        self._counts: Final[dict[str, int]] = {}
+        self._finalized = False
+        self._lock: Final = Lock()
+
+    def __enter__(self) -> Graph:
+        enter_graph(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        leave_scope()
+
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """All nodes, oldest first: a live view that only grows. Inputs stand before what uses them."""
+        return _Nodes(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, name: str) -> Node:
+        """The node of that name.
+
+        Raises:
+            NodeNotFoundError: there is none; the message shows the names that are near.
+        """
+        node = self._by_name.get(name)
+        if node is None:
+            raise NodeNotFoundError(self._no_such_name(name))
+        return node
+
+    def __contains__(self, item: object) -> bool:
+        if isinstance(item, Node):
+            return item.graph is self
+        return item in self._by_name
+
+    def __repr__(self) -> str:
+        return f"<Graph of {len(self._nodes)} nodes{', finalized' if self._finalized else ''}>"
+
+    def __str__(self) -> str:
+        return "\n".join(describe(node) for node in self._nodes)
+
+    def __reduce__(self) -> tuple[Callable[..., Graph], tuple[object, ...]]:
+        from .pickling import graph_from_table, table_of
+
+        return graph_from_table, (table_of(self._nodes), self._finalized)
+
+    @property
+    def finalized(self) -> bool:
+        """Whether the graph takes no more nodes."""
+        return self._finalized
+
+    def finalize(self) -> None:
+        """From now on, building a node is a `GraphFinalizedError`. Cannot be undone."""
+        self._finalized = True
+
+    def unique_name(self, name: str) -> str:
+        """`name`, or `name_1`, `name_2`, …: the first that this graph has not given away."""
+        with self._lock:
+            return self._claim(name)
+
+    # -- building ------------------------------------------------------------------------------------
+
+    def apply(
+        self, op: str, operands: Sequence[object], params: Params = NO_PARAMS, name: str | None = None
+    ) -> Node:
+        """The node of an op of the tables, applied to nodes, Python numbers, and anything that `constant` takes.
+
+        Raises:
+            SpecError, SpecTypeError, SpecOverflowError: the op can never take these. Nothing was added.
+            GraphFinalizedError: the graph takes no more nodes.
+        """
+        checked = tuple([self._operand(value, op) for value in operands])
+        spec = infer_spec(op, checked, params)
+        return self.add(op_named(op), checked, params, spec, name)
+
+    def add(
+        self,
+        op: Op,
+        operands: tuple[Node | Scalar, ...],
+        params: Params,
+        spec: ArraySpec,
+        name: str | None = None,
+        after: tuple[Node, ...] = (),
+    ) -> Node:
+        """The node of any op, its spec and operands taken as they are, in the scopes in force."""
+        scope = current_scope()
+        prefix = ""
+        if scope is not _no_scope:
+            if scope.graph is self or scope.graph is None:
+                prefix = scope.prefix
+            if scope.after:
+                after += tuple(node for node in scope.after if node.graph is self)
+        inputs: tuple[Node, ...] = operands  # type: ignore[assignment]  # until a number is among them
+        for operand in operands:
+            if operand.__class__ is not Node:
+                inputs = tuple([one for one in operands if isinstance(one, Node)])
+                break
+        site = calling_site()
+        with self._lock:
+            if self._finalized:
+                raise GraphFinalizedError(
+                    f"the graph is finalized: it takes no node {(name or op.name)!r}\n"
+                    "  build everything before finalize(), or fetch a node that exists already"
+                )
+            full = self._claim(prefix + (name or op.name))
+            index = len(self._nodes)
+            node = Node(self, index, op, operands, inputs, params, after, spec, scope.device, full, site)
+            self._by_name[full] = node
+            self._nodes.append(node)
+        return node
+
+    def _operand(self, value: object, op: str) -> Node | Scalar:
+        if value.__class__ is Node:
+            if value.graph is not self:  # type: ignore[attr-defined]  # it is a node
+                raise GraphError(
+                    f"{op}: {value!r} belongs to another graph\n"
+                    "  build both operands in one graph; a value of another graph can be fed to a placeholder"
+                )
+            return value  # type: ignore[return-value]  # it is a node
+        # np.float64 is a float, but takes part in promotion with its own dtype.
+        if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
+            return value
+        return self.constant(value)
+
+    def constant(self, value: object, name: str | None = None) -> Node:
+        """The node of an array that is copied now.
+
+        Raises:
+            SpecTypeError: `value` is no array of numbers, times or text.
+        """
+        array = frozen_copy(value)
+        return self.add(CONSTANT, (), {"value": array}, intern_spec(array.dtype, array.shape), name)
+
+    def _claim(self, name: str) -> str:
+        """A name nobody has. Under the lock."""
+        count = self._counts.get(name)
+        if count is None:
+            self._counts[name] = 1
+            return name
+        while True:
+            unique = f"{name}_{count}"
+            count += 1
+            # Somebody may have asked for "x_1" by that name.
+            if unique not in self._counts:
+                self._counts[name] = count
+                self._counts[unique] = 1
+                return unique
+
+    def _no_such_name(self, name: str) -> str:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, list(self._by_name), n=3)
+        hint = f"\n  near: {', '.join(map(repr, near))}" if near else ""
+        return f"no node is named {name!r} in {self!r}{hint}"
+
+
+_no_scope: Final = current_scope()
+
+
+@final
+class _Nodes(Sequence[Node]):
+    """A read-only view of a graph's list of nodes."""
+
+    __slots__ = ("_nodes",)
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self._nodes = nodes
+
+    @overload
+    def __getitem__(self, index: int) -> Node: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Node]: ...
+    def __getitem__(self, index: int | slice) -> Node | list[Node]:
+        return self._nodes[index]
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes)
+
+    def __repr__(self) -> str:
+        return f"<{len(self._nodes)} nodes>"
+
+
+def frozen_copy(value: object) -> np.ndarray[Any, Any]:
+    """A read-only copy in native byte order, with the strides NumPy's `copy` gives.
+
+    Raises:
+        SpecTypeError: `value` is no array of numbers, times or text.
+    """
+    try:
+        array = np.array(value)
+    except SpecTypeError:
+        raise
+    except (TypeError, ValueError) as error:
+        if isinstance(error, GraphError):
+            raise
+        raise SpecTypeError(f"{_short(value)} cannot be a constant: {error}") from error
+    if array.dtype.hasobject:
+        raise SpecTypeError(
+            f"{_short(value)} cannot be a constant: it is no array of numbers\n"
+            "  give a Python object to a user op as an argument, or feed it to placeholder(dtype=None)"
+        )
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    array.flags.writeable = False
+    return array
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def describe(node: Node) -> str:
+    """One line: `y: float32[n] = add(x, 1)`."""
+    parts = [one.name if isinstance(one, Node) else repr(one) for one in node.operands]
+    parts += [f"{key}={_param(value)}" for key, value in node.params.items()]
+    after = f"  after {', '.join(one.name for one in node.after)}" if node.after else ""
+    where = f"  on {node.requested_device}" if node.requested_device else ""
+    return f"{node.name}: {node.spec!r} = {node.op.name}({', '.join(parts)}){where}{after}"
+
+
+def _param(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        return "..." if value.size > 4 else repr(value.tolist())
+    return _short(value)
