@@ -111,7 +111,7 @@ class Graph:
             SpecError, SpecTypeError, SpecOverflowError: the op can never take these. Nothing was added.
             GraphFinalizedError: the graph takes no more nodes.
         """
-        checked = tuple([self._operand(value, op) for value in operands])
+        checked = tuple([self.operand(value, op) for value in operands])
         spec = infer_spec(op, checked, params)
         return self.add(op_named(op), checked, params, spec, name)
 
@@ -151,7 +151,13 @@ class Graph:
             self._nodes.append(node)
         return node
 
-    def _operand(self, value: object, op: str) -> Node | Scalar:
+    def operand(self, value: object, op: str) -> Node | Scalar:
+        """What a node of this graph holds for `value`: a node or Python number itself, else a new constant.
+
+        Raises:
+            SpecTypeError: `value` is none of these, and no array of numbers, times or text.
+            GraphError: it is a node of another graph.
+        """
         if value.__class__ is Node:
             if value.graph is not self:  # type: ignore[attr-defined]  # it is a node
                 raise GraphError(

@@ -1,0 +1,59 @@
+"""From a call of an op's function to its node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .._graph.graph import Graph
+from .._graph.node import Node
+from .._graph.op import NO_PARAMS, OUTPUT, Params, op_named
+from .._graph.rules.infer import infer_specs
+from .._graph.scopes import current_scope
+from .._graph.spec import ANY
+from ..errors import GraphError
+
+
+def build(op: str, operands: Sequence[object], params: Params = NO_PARAMS, name: str | None = None) -> Node:
+    """The node of an op with one result, in the graph of its operands, or else in the current one.
+
+    An operand is a node, a Python number, or anything that `constant` takes.
+
+    Raises:
+        SpecError, SpecTypeError, SpecOverflowError: the op can never take these. Nothing was added.
+        GraphError: no operand is a node and no graph is current, or two operands are of different graphs.
+    """
+    return graph_of(op, operands).apply(op, operands, params, name)
+
+
+def build_several(
+    op: str, operands: Sequence[object], params: Params = NO_PARAMS, name: str | None = None
+) -> tuple[Node, ...]:
+    """The nodes of the results of an op that has several: outputs of one call, which runs once.
+
+    The call is `unstack`, say, and its outputs `unstack:0`, `unstack:1`, …
+
+    Raises: what `build` raises.
+    """
+    graph = graph_of(op, operands)
+    checked = tuple([graph.operand(value, op) for value in operands])
+    specs = infer_specs(op, checked, params)
+    call = graph.add(op_named(op), checked, params, ANY, name)
+    label = call.name.removeprefix(current_scope().prefix)
+    return tuple([graph.add(OUTPUT, (call,), {"index": i}, spec, f"{label}:{i}") for i, spec in enumerate(specs)])
+
+
+def graph_of(op: str, operands: Sequence[object] = ()) -> Graph:
+    """The graph of the first node among the operands, or else the current one.
+
+    Raises:
+        GraphError: there is neither.
+    """
+    for operand in operands:
+        if operand.__class__ is Node:
+            return operand.graph  # type: ignore[attr-defined]  # it is a node
+    graph = current_scope().graph
+    if graph is None:
+        raise GraphError(
+            f"{op}: no graph to build the node in\n  write `with graph:` around the call, or give it a node"
+        )
+    return graph
