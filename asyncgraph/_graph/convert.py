@@ -1,0 +1,192 @@
+"""A value becomes an array of a given dtype only if no value changes.
+
+NumPy's own conversion truncates, wraps, parses text and rounds without a word. Here int32 becomes
+float64; 1.5 never becomes int32, nor "123" a number, nor NaN an integer, nor 2**40 an int32. Python
+numbers, alone or in lists, have no precision of their own: 0.1 becomes the nearest float32, as in NEP 50.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final, final
+
+import numpy as np
+
+from .spec import DType
+
+_Array = np.ndarray[Any, Any]
+
+
+class ConversionError(Exception):
+    """Why a value cannot become an array of the dtype; the first argument says it in words."""
+
+
+@final
+class WrongTypeError(ConversionError):
+    """It is not the kind of thing that is ever converted."""
+
+
+@final
+class OutOfRangeError(ConversionError):
+    """An integer, or a finite float, is too large for the dtype."""
+
+
+@final
+class ValueChangesError(ConversionError):
+    """A value would not be the same afterwards."""
+
+
+def as_exact_array(value: object, dtype: DType | None) -> _Array:
+    """`value` as an array of `dtype` in native byte order, `value` itself if it is one; `None` lets NumPy choose.
+
+    Raises:
+        ConversionError: a value would change, or `value` is no array of numbers, times or text.
+    """
+    literal = not isinstance(value, (np.ndarray, np.generic))
+    array = _as_array(value) if literal else _as_plain(value)
+    if array.dtype.hasobject:
+        _refuse_objects(array)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if literal and array.dtype.kind == "f":
+        _refuse_rounded_integers(value, array)
+    if dtype is None or array.dtype == dtype:
+        return array
+    if array.size == 0 and literal:
+        return array.astype(dtype)
+    convert = _CONVERSIONS.get((array.dtype.kind, dtype.kind))
+    if convert is None:
+        if np.can_cast(array.dtype, dtype, "safe") and array.dtype.kind == dtype.kind:
+            return array.astype(dtype)
+        raise WrongTypeError(f"{array.dtype} is never converted to {dtype}")
+    return convert(array, dtype, literal)
+
+
+def _as_plain(value: object) -> _Array:
+    if isinstance(value, np.ma.MaskedArray):
+        raise WrongTypeError("it is a masked array, whose mask would be lost; fill it first: array.filled(...)")
+    return np.asarray(value)
+
+
+def _as_array(value: object) -> _Array:
+    if not hasattr(value, "__array__") and hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)  # type: ignore[arg-type]  # it has the method
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ValueChangesError(str(error)) from error
+
+
+def _refuse_objects(array: _Array) -> None:
+    for one in array.flat:
+        if isinstance(one, int) and not -(2**63) <= one < 2**64:
+            raise OutOfRangeError(f"the integer {one} fits no dtype of NumPy's")
+    raise WrongTypeError(f"it holds Python objects, such as {next(iter(array.flat), None)!r}")
+
+
+def _refuse_rounded_integers(value: object, array: _Array) -> None:
+    # [2**63, -1] is an array of floats to NumPy, and 2**53 + 1 beside 0.5 becomes 2**53.
+    if array.size and (np.abs(array) >= 2.0**53).any():
+        for one, rounded in zip(_leaves(value), array.flat, strict=False):
+            if isinstance(one, int) and one != rounded:
+                raise OutOfRangeError(f"the integer {one} would be rounded to {rounded}")
+
+
+def _leaves(value: object) -> Iterator[object]:
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, (list, tuple)):
+            stack.extend(reversed(one))  # pyright: ignore[reportUnknownArgumentType]  # elements are objects
+        else:
+            yield one
+
+
+def _always(array: _Array, dtype: DType, literal: bool) -> _Array:
+    return array.astype(dtype)
+
+
+def _integers(array: _Array, dtype: DType, literal: bool) -> _Array:
+    _check_range(int(array.min()), int(array.max()), dtype)
+    return array.astype(dtype)
+
+
+def _integers_to_floats(array: _Array, dtype: DType, literal: bool) -> _Array:
+    exact = np.finfo(dtype).nmant + 1
+    if max(-int(array.min()), int(array.max())) <= 2**exact:
+        return array.astype(dtype)
+    with np.errstate(all="ignore"):
+        made = array.astype(dtype)
+    for before, after in zip(array.flat, made.flat, strict=True):
+        if not np.isfinite(after) or int(before) != int(after):
+            raise ValueChangesError(f"{before} would become {after}")
+    return made
+
+
+def _integers_to_complex(array: _Array, dtype: DType, literal: bool) -> _Array:
+    return _integers_to_floats(array, np.finfo(dtype).dtype, literal).astype(dtype)
+
+
+def _integers_to_bool(array: _Array, dtype: DType, literal: bool) -> _Array:
+    wrong = array[(array != 0) & (array != 1)]
+    if wrong.size:
+        raise ValueChangesError(f"{wrong[0]} is no boolean")
+    return array.astype(dtype)
+
+
+def _floats_to_integers(array: _Array, dtype: DType, literal: bool) -> _Array:
+    wrong = array[~np.isfinite(array)]
+    if wrong.size == 0:
+        wrong = array[np.trunc(array) != array]
+    if wrong.size:
+        raise ValueChangesError(f"{wrong.flat[0]} is no integer")
+    _check_range(int(array.min()), int(array.max()), dtype)
+    return array.astype(dtype)
+
+
+def _floats(array: _Array, dtype: DType, literal: bool) -> _Array:
+    with np.errstate(all="ignore"):
+        made = array.astype(dtype)
+    if np.can_cast(array.dtype, dtype, "safe"):
+        return made
+    overflown = array[np.isfinite(array) & ~np.isfinite(made)]
+    if overflown.size:
+        raise OutOfRangeError(f"{overflown[0]} is too large for {dtype}")
+    if not literal:
+        changed = (made.astype(array.dtype) != array) & ~np.isnan(array)
+        if changed.any():
+            raise ValueChangesError(f"{array[changed][0]} would become {made[changed][0]}; if you mean it: .astype({str(dtype)!r})")
+    return made
+
+
+def _complexes(array: _Array, dtype: DType, literal: bool) -> _Array:
+    part = np.finfo(dtype).dtype
+    made = np.empty(array.shape, dtype)
+    made.real = _floats(array.real, part, literal)
+    made.imag = _floats(array.imag, part, literal)
+    return made
+
+
+def _floats_to_complex(array: _Array, dtype: DType, literal: bool) -> _Array:
+    return _floats(array, np.finfo(dtype).dtype, literal).astype(dtype)
+
+
+def _check_range(low: int, high: int, dtype: DType) -> None:
+    info = np.iinfo(dtype)
+    for bound in (low, high):
+        if not info.min <= bound <= info.max:
+            raise OutOfRangeError(f"{bound} is out of range for {dtype}")
+
+
+_CONVERSIONS: Final[dict[tuple[str, str], Callable[[_Array, DType, bool], _Array]]] = {
+    **{("b", kind): _always for kind in "iufc"},
+    **{(a, b): _integers for a in "iu" for b in "iu"},
+    **{(a, "f"): _integers_to_floats for a in "iu"},
+    **{(a, "c"): _integers_to_complex for a in "iu"},
+    **{(a, "b"): _integers_to_bool for a in "iu"},
+    **{("f", b): _floats_to_integers for b in "iu"},
+    ("f", "f"): _floats,
+    ("f", "c"): _floats_to_complex,
+    ("c", "c"): _complexes,
+}
+"""How an array of one kind becomes one of another; a pair without a row never does."""
