@@ -11,10 +11,10 @@ import numpy as np
 from ..errors import GraphError, GraphFinalizedError, NodeNotFoundError, SpecTypeError
 from .node import Node, Scalar
 from .op import CONSTANT, NO_PARAMS, Op, Params, op_named
+from .rules.infer import infer_spec
 from .scopes import current_scope, enter_graph, leave_scope
 from .sites import calling_site
 from .spec import ArraySpec, intern_spec
-from .rules.infer import infer_spec
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -1,4 +1,4 @@
-"""One application of an op. Nodes are values of the graph under construction: NumPy's operators and functions build more.
+"""One application of an op. NumPy's operators and functions, applied to nodes, build more nodes.
 
 Identity matters: two nodes are the same only if they are one object. `==` therefore builds a node,
 like every operator, and a node's hash is its identity's. Nothing in this package compares nodes, and
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 import numpy as np
 
 from ..errors import GraphError, NodeValueError, SpecError, SpecTypeError
-from .op import NO_PARAMS, ITEM, Op, Params
+from .op import ITEM, NO_PARAMS, Op, Params
 from .protocols import ARRAY_FUNCTIONS, UFUNC_OPS, index_key
 from .sites import RawSite, Site, resolve_site
 from .spec import DType, Shape
@@ -178,7 +178,7 @@ class Node:
         return self.graph.apply("index", (self,), {"key": index_key(key)})
 
     @property
-    def T(self) -> Node:  # noqa: N802  # the Array API standard's name
+    def T(self) -> Node:  # the Array API standard's name
         """The transpose of a matrix.
 
         Raises:
@@ -189,7 +189,7 @@ class Node:
         return self._apply("matrix_transpose", self)
 
     @property
-    def mT(self) -> Node:  # noqa: N802  # the Array API standard's name
+    def mT(self) -> Node:  # the Array API standard's name
         """The transpose of the last two axes."""
         return self._apply("matrix_transpose", self)
 

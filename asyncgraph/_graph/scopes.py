@@ -9,7 +9,7 @@ that several tasks may have entered.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -71,7 +71,7 @@ def leave_scope() -> None:
 
 
 @contextmanager
-def name_scope(name: str | None) -> Iterator[str]:
+def name_scope(name: str | None) -> Generator[str]:
     """Nodes built inside have names that begin with `name/`. Scopes nest: `a/b/`.
 
     Gives the scope's own prefix. A name ending in "/" enters exactly that scope again; otherwise a
@@ -95,7 +95,7 @@ def name_scope(name: str | None) -> Iterator[str]:
 
 
 @contextmanager
-def device(name: str | None) -> Iterator[str | None]:
+def device(name: str | None) -> Generator[str | None]:
     """Nodes built inside are asked to run on that device: "cpu:0", "gpu:1", or TF's "/gpu:1".
 
     The innermost scope wins; `None` lets the session choose again. Whether there is such a device is
@@ -110,7 +110,7 @@ def device(name: str | None) -> Iterator[str | None]:
 
 
 @contextmanager
-def control_dependencies(nodes: Iterable[Node] | None) -> Iterator[None]:
+def control_dependencies(nodes: Iterable[Node] | None) -> Generator[None]:
     """Nodes built inside run after all of `nodes`. Scopes add up; `None` clears them.
 
     The edge is a property of the node built inside: fetching that node runs `nodes` first. Using a
@@ -131,7 +131,7 @@ def control_dependencies(nodes: Iterable[Node] | None) -> Iterator[None]:
     yield from _inside(replace(scope, after=after, outer=scope), None)
 
 
-def _inside(scope: Scope, value: _T) -> Iterator[_T]:
+def _inside(scope: Scope, value: _T) -> Generator[_T]:
     _current.set(scope)
     try:
         yield value

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, final
 
 import numpy as np
+
 from asyncgraph.abc import Array, Backend, Capabilities, Device, Kernel, Spec, array_api_kernel
 
 from ._kernels import KERNELS

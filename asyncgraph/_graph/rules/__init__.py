@@ -12,4 +12,5 @@ once for each combination, on arrays without elements; shapes are derived here, 
 
 from __future__ import annotations
 
-from . import elementwise as elementwise, linalg as linalg
+from . import elementwise as elementwise
+from . import linalg as linalg
