@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from types import ModuleType
 from typing import Any, ClassVar, Protocol, final
 
@@ -121,8 +122,7 @@ def array_api_kernel(namespace: ModuleType, op: str, params: Mapping[str, object
         NotImplementedError: the namespace has no such function.
     """
     if op == "index":
-        key = params["key"]
-        return lambda array: array[key]
+        return itemgetter(params["key"])
     try:
         function: Callable[..., Array] = vars(namespace)[op]
     except KeyError:

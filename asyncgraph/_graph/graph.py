@@ -102,9 +102,7 @@ class Graph:
 
     # -- building ------------------------------------------------------------------------------------
 
-    def apply(
-        self, op: str, operands: Sequence[object], params: Params = NO_PARAMS, name: str | None = None
-    ) -> Node:
+    def apply(self, op: str, operands: Sequence[object], params: Params = NO_PARAMS, name: str | None = None) -> Node:
         """The node of an op of the tables, applied to nodes, Python numbers, and anything that `constant` takes.
 
         Raises:
@@ -132,11 +130,9 @@ class Graph:
                 prefix = scope.prefix
             if scope.after:
                 after += tuple(node for node in scope.after if node.graph is self)
-        inputs: tuple[Node, ...] = operands  # type: ignore[assignment]  # until a number is among them
-        for operand in operands:
-            if operand.__class__ is not Node:
-                inputs = tuple([one for one in operands if isinstance(one, Node)])
-                break
+        inputs = tuple([one for one in operands if type(one) is Node])
+        if len(inputs) == len(operands):
+            operands = inputs  # one tuple to keep, not two
         site = calling_site()
         with self._lock:
             if self._finalized:
@@ -158,13 +154,13 @@ class Graph:
             SpecTypeError: `value` is none of these, and no array of numbers, times or text.
             GraphError: it is a node of another graph.
         """
-        if value.__class__ is Node:
-            if value.graph is not self:  # type: ignore[attr-defined]  # it is a node
+        if type(value) is Node:
+            if value.graph is not self:
                 raise GraphError(
                     f"{op}: {value!r} belongs to another graph\n"
                     "  build both operands in one graph; a value of another graph can be fed to a placeholder"
                 )
-            return value  # type: ignore[return-value]  # it is a node
+            return value
         # np.float64 is a float, but takes part in promotion with its own dtype.
         if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
             return value
@@ -239,11 +235,9 @@ def frozen_copy(value: object) -> np.ndarray[Any, Any]:
     """
     try:
         array = np.array(value)
-    except SpecTypeError:
-        raise
+    except GraphError:
+        raise  # a node among the values, which says what to write
     except (TypeError, ValueError) as error:
-        if isinstance(error, GraphError):
-            raise
         raise SpecTypeError(f"{_short(value)} cannot be a constant: {error}") from error
     if array.dtype.hasobject:
         raise SpecTypeError(

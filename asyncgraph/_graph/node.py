@@ -158,10 +158,10 @@ class Node:
     def __ge__(self, other: object) -> Node: return self._apply("greater_equal", self, other)
     # fmt: on
 
-    def __eq__(self, other: object) -> Node:  # type: ignore[override]  # elementwise, as NumPy's
+    def __eq__(self, other: object) -> Node:  # pyright: ignore[reportIncompatibleMethodOverride]  # elementwise, as NumPy's
         return self._apply("equal", self, other) if _is_comparable(other) else NotImplemented
 
-    def __ne__(self, other: object) -> Node:  # type: ignore[override]  # elementwise, as NumPy's
+    def __ne__(self, other: object) -> Node:  # pyright: ignore[reportIncompatibleMethodOverride]  # elementwise, as NumPy's
         return self._apply("not_equal", self, other) if _is_comparable(other) else NotImplemented
 
     __hash__ = object.__hash__

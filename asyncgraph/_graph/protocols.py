@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from numbers import Integral
 from types import EllipsisType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -43,15 +44,17 @@ def index_key(key: object) -> tuple[BasicIndex, ...]:
     Raises:
         SpecTypeError: there is anything else in it.
     """
-    return tuple(_index_part(part) for part in (key if isinstance(key, tuple) else (key,)))
+    parts = cast("tuple[object, ...]", key) if isinstance(key, tuple) else (key,)
+    return tuple([_index_part(part) for part in parts])
 
 
 def _index_part(part: object) -> BasicIndex:
-    if part is None or part is Ellipsis:
+    if part is None or isinstance(part, EllipsisType):
         return part
     if isinstance(part, slice):
-        return slice(*map(_bound, (part.start, part.stop, part.step)))
-    if isinstance(part, (int, np.integer)) and not isinstance(part, bool):
+        bounds = cast("slice[object, object, object]", part)
+        return slice(_bound(bounds.start), _bound(bounds.stop), _bound(bounds.step))
+    if not isinstance(part, bool) and isinstance(part, Integral):
         return int(part)
     raise SpecTypeError(
         f"{part!r} cannot index a node: only ints, slices, '...' and None can\n"
@@ -62,6 +65,6 @@ def _index_part(part: object) -> BasicIndex:
 def _bound(bound: object) -> int | None:
     if bound is None:
         return None
-    if isinstance(bound, (int, np.integer)) and not isinstance(bound, bool):
+    if not isinstance(bound, bool) and isinstance(bound, Integral):
         return int(bound)
     raise SpecTypeError(f"{bound!r} cannot bound a slice of a node: only ints can")

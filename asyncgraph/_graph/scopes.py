@@ -125,9 +125,9 @@ def control_dependencies(nodes: Iterable[Node] | None) -> Generator[None]:
         # Strings are iterable too, and a name is the likely mistake.
         given = list(nodes) if not isinstance(nodes, (str, Node)) else [nodes]
         for node in given:
-            if not isinstance(node, Node):
+            if type(node) is not Node:
                 raise SpecTypeError(f"control_dependencies takes a list of nodes, not {node!r}")
-        after = tuple(dict.fromkeys(scope.after + tuple(given)))  # type: ignore[arg-type]  # checked above
+        after = tuple(dict.fromkeys(scope.after + tuple(given)))
     yield from _inside(replace(scope, after=after, outer=scope), None)
 
 

@@ -10,7 +10,9 @@ the price of an identity hash, and building a node compares nothing.
 from __future__ import annotations
 
 import re
-from typing import Any, Final, final
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any, Final, cast, final
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -41,8 +43,8 @@ class ArraySpec:
     """
 
     __slots__ = ("__weakref__", "dtype", "shape")
-    dtype: Final[DType | None]
-    shape: Final[Shape]
+    dtype: DType | None
+    shape: Shape
 
     def __new__(cls, dtype: object = None, shape: object = None) -> ArraySpec:
         """The one spec of that dtype and shape."""
@@ -129,7 +131,7 @@ def as_dtype(dtype: object) -> DType | None:
     if dtype is None:
         return None
     try:
-        made = np.dtype(dtype)  # type: ignore[call-overload]  # any object: NumPy says what is none
+        made = np.dtype(cast("Any", dtype))  # any object: NumPy says what is none
     except TypeError as error:
         raise SpecTypeError(f"{dtype!r} is not a dtype\n  give a NumPy dtype such as 'float32', or None") from error
     if made.hasobject:
@@ -146,10 +148,10 @@ def as_shape(shape: object) -> Shape:
     """
     if shape is None:
         return None
-    if isinstance(shape, (int, str, np.integer)):
-        shape = (shape,)
+    if isinstance(shape, (str, Integral)):
+        return (_as_dim(shape),)
     try:
-        return tuple(map(_as_dim, shape))  # type: ignore[call-overload]  # whatever it is, it says so itself
+        return tuple([_as_dim(dim) for dim in cast("Iterable[object]", shape)])
     except TypeError as error:
         if isinstance(error, SpecTypeError):
             raise
@@ -163,11 +165,12 @@ def _as_dim(dim: object) -> Dim:
         if not _NAME.match(dim):
             raise SpecError(f"the dimension name {dim!r} is not an identifier")
         return dim
-    if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
+    if isinstance(dim, bool) or not isinstance(dim, Integral):
         raise SpecTypeError(f"a dimension is an int, a name or None, not {dim!r}")
-    if dim < 0:
-        raise SpecError(f"a dimension cannot be negative: {dim}\n  write None for one that is unknown")
-    return int(dim)
+    size = int(dim)
+    if size < 0:
+        raise SpecError(f"a dimension cannot be negative: {size}\n  write None for one that is unknown")
+    return size
 
 
 def _parse_dim(part: str, text: str) -> Dim:

@@ -28,12 +28,12 @@ def infer_spec(op: str, operands: tuple[Node | Scalar, ...], params: Params) -> 
     """
     from ..node import Node
 
-    seen = tuple([one.spec if one.__class__ is Node else one for one in operands])  # type: ignore[union-attr]
+    seen = tuple([one.spec if type(one) is Node else one for one in operands])
     if params is not NO_PARAMS:
         return _one(op, row_of(SPECS, "SPECS", op)(op, seen, params))
     for one in seen:
         # 1, 1.0 and True are one key, and what they promote to is not one dtype.
-        if one.__class__ is not ArraySpec:
+        if type(one) is not ArraySpec:
             return _one(op, row_of(SPECS, "SPECS", op)(op, seen, params))
     key = (op, *seen)
     spec = _known.get(key)
@@ -54,7 +54,7 @@ def infer_specs(op: str, operands: tuple[Node | Scalar, ...], params: Params) ->
     """
     from ..node import Node
 
-    seen = tuple([one.spec if isinstance(one, Node) else one for one in operands])
+    seen = tuple([one.spec if type(one) is Node else one for one in operands])
     specs = row_of(SPECS, "SPECS", op)(op, seen, params)
     if isinstance(specs, ArraySpec):
         raise GraphError(f"the op {op!r} has one result, not several")
