@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, final, overload
 
@@ -13,7 +13,7 @@ from .node import Node, Scalar
 from .op import CONSTANT, NO_PARAMS, Op, Params, op_named
 from .rules.infer import infer_spec
 from .scopes import current_scope, enter_graph, leave_scope
-from .sites import calling_site
+from .sites import RawSite, Site, calling_site
 from .spec import ArraySpec, intern_spec
 
 if TYPE_CHECKING:
@@ -84,7 +84,9 @@ class Graph:
     def __reduce__(self) -> tuple[Callable[..., Graph], tuple[object, ...]]:
         from .pickling import graph_from_table, table_of
 
-        return graph_from_table, (table_of(self._nodes), self._finalized)
+        with self._lock:
+            nodes, names = self._nodes.copy(), self._counts.copy()
+        return graph_from_table, (table_of(nodes, names, self._finalized),)
 
     @property
     def finalized(self) -> bool:
@@ -130,9 +132,6 @@ class Graph:
                 prefix = scope.prefix
             if scope.after:
                 after += tuple(node for node in scope.after if node.graph is self)
-        inputs = tuple([one for one in operands if type(one) is Node])
-        if len(inputs) == len(operands):
-            operands = inputs  # one tuple to keep, not two
         site = calling_site()
         with self._lock:
             if self._finalized:
@@ -141,10 +140,52 @@ class Graph:
                     "  build everything before finalize(), or fetch a node that exists already"
                 )
             full = self._claim(prefix + (name or op.name))
-            index = len(self._nodes)
-            node = Node(self, index, op, operands, inputs, params, after, spec, scope.device, full, site)
-            self._by_name[full] = node
-            self._nodes.append(node)
+            return self._append(op, operands, params, after, spec, scope.device, full, site)
+
+    def restore(
+        self,
+        op: Op,
+        operands: tuple[Node | Scalar, ...],
+        params: Params,
+        after: tuple[Node, ...],
+        spec: ArraySpec,
+        device: str | None,
+        name: str,
+        site: Site | None,
+    ) -> Node:
+        """The node of a pickled one: everything is taken as it is, and no scope applies.
+
+        Raises:
+            GraphError: another node has its name.
+        """
+        with self._lock:
+            if name in self._by_name:
+                raise GraphError(f"not a graph: two nodes are named {name!r}")
+            return self._append(op, operands, params, after, spec, device, name, site)
+
+    def restore_names(self, counts: Mapping[str, int]) -> None:
+        """Goes on counting names where a pickled graph was."""
+        with self._lock:
+            self._counts.update(counts)
+
+    def _append(
+        self,
+        op: Op,
+        operands: tuple[Node | Scalar, ...],
+        params: Params,
+        after: tuple[Node, ...],
+        spec: ArraySpec,
+        device: str | None,
+        name: str,
+        site: RawSite,
+    ) -> Node:
+        """Under the lock."""
+        inputs = tuple([one for one in operands if type(one) is Node])
+        if len(inputs) == len(operands):
+            operands = inputs  # one tuple to keep, not two
+        node = Node(self, len(self._nodes), op, operands, inputs, params, after, spec, device, name, site)
+        self._by_name[name] = node
+        self._nodes.append(node)
         return node
 
     def operand(self, value: object, op: str) -> Node | Scalar:

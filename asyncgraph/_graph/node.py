@@ -44,10 +44,11 @@ class Node:
         requested_device: the device it was asked to run on, or `None`.
         name: unique in the graph. A label: nothing is looked up by it but `graph[name]` and the
             names used in `RunArgs`.
+        raw_site: what `site` is made of.
     """
 
     __slots__ = (
-        "__weakref__", "_site", "after", "graph", "index", "inputs", "name", "op", "operands", "params",
+        "__weakref__", "after", "graph", "index", "inputs", "name", "op", "operands", "params", "raw_site",
         "requested_device", "spec",
     )  # fmt: skip
 
@@ -75,12 +76,12 @@ class Node:
         self.spec: Final = spec
         self.requested_device: Final = device
         self.name: Final = name
-        self._site: Final = site
+        self.raw_site: Final = site
 
     @property
     def site(self) -> Site | None:
         """The line of the program that built it."""
-        return resolve_site(self._site)
+        return resolve_site(self.raw_site)
 
     @property
     def dtype(self) -> DType | None:
