@@ -13,4 +13,9 @@ once for each combination, on arrays without elements; shapes are derived here, 
 from __future__ import annotations
 
 from . import elementwise as elementwise
+from . import indexing as indexing
 from . import linalg as linalg
+from . import manipulation as manipulation
+from . import searching as searching
+from . import statistical as statistical
+from . import utility as utility

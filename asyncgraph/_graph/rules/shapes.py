@@ -8,9 +8,21 @@ with unknown, is unknown. Unknown relates to nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ...errors import SpecError
-from ..spec import Dim, Shape
+from ..spec import ArraySpec, Dim, Shape
+
+if TYPE_CHECKING:
+    from ..node import Scalar
+
+Axes = int | tuple[int, ...] | None
+"""One axis or several; `None` for all."""
+
+
+def shape_of(operand: ArraySpec | Scalar) -> Shape:
+    """The shape of an operand; a Python number has rank 0."""
+    return operand.shape if isinstance(operand, ArraySpec) else ()
 
 
 def broadcast_dims(a: Dim, b: Dim) -> Dim:
@@ -57,6 +69,45 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
     return tuple(result)
 
 
+def equal_dims(a: Dim, b: Dim) -> Dim:
+    """One dimension of two shapes that must be equal there; a literal says more than a name.
+
+    Raises:
+        SpecError: both are literal and differ.
+    """
+    if isinstance(a, int) and isinstance(b, int) and a != b:
+        raise SpecError(f"the dimensions {a} and {b} differ")
+    if a == b or isinstance(a, int):
+        return a
+    return b if isinstance(b, int) else None
+
+
+def equal_shapes(shapes: Sequence[Shape], free: int | None = None) -> tuple[Dim, ...] | None:
+    """The shape of operands that must have one rank, and equal dimensions but for the axis `free`, which is `None`.
+
+    Operands of unknown rank have no say in it, and if all are, it is unknown.
+
+    Raises:
+        SpecError: two ranks, or two literal dimensions, differ; or the axis is out of bounds.
+    """
+    known = [shape for shape in shapes if shape is not None]
+    if not known:
+        return None
+    ranks = set(map(len, known))
+    if len(ranks) > 1:
+        raise SpecError(f"the ranks {' and '.join(map(str, sorted(ranks)))} differ")
+    left_out = None if free is None else normalize_axis(free, len(known[0]))
+    result: list[Dim] = list(known[0])
+    for shape in known[1:]:
+        for axis, dim in enumerate(shape):
+            if axis != left_out:
+                result[axis] = equal_dims(result[axis], dim)
+    for axis in range(len(result)):
+        if axis == left_out or (len(known) < len(shapes) and not isinstance(result[axis], int)):
+            result[axis] = None
+    return tuple(result)
+
+
 def normalize_axis(axis: int, ndim: int) -> int:
     """`axis`, counted from the front.
 
@@ -66,3 +117,18 @@ def normalize_axis(axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
         raise SpecError(f"axis {axis} is out of bounds for a value of rank {ndim}")
     return axis % ndim
+
+
+def normalize_axes(axes: Axes, ndim: int) -> tuple[int, ...]:
+    """`axes`, counted from the front, in their order; all of them for `None`.
+
+    Raises:
+        SpecError: one is out of bounds for the rank, or there twice.
+    """
+    if axes is None:
+        return tuple(range(ndim))
+    given = (axes,) if isinstance(axes, int) else axes
+    counted = tuple([normalize_axis(axis, ndim) for axis in given])
+    if len(set(counted)) < len(counted):
+        raise SpecError(f"the axes {axes} name one axis twice, for a value of rank {ndim}")
+    return counted
