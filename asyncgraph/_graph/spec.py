@@ -24,7 +24,8 @@ Shape = tuple[Dim, ...] | None
 DType = np.dtype[Any]
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*\Z")
-_TEXT: Final = re.compile(r"\s*([^\[\]\s]+)\s*(?:\[(.*)\])?\s*\Z")
+# Brackets before the last ones are the dtype's own: "datetime64[ns][n]".
+_TEXT: Final = re.compile(r"\s*([^\[\]\s]+(?:\[[^\[\]]*\](?=\s*\[))?)\s*(?:\[([^\[\]]*)\])?\s*\Z")
 
 
 @final
@@ -102,6 +103,9 @@ class ArraySpec:
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"an ArraySpec is immutable: {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"an ArraySpec is immutable: {name!r} cannot be deleted")
 
 
 _specs: WeakValueDictionary[tuple[DType | None, Shape], ArraySpec] = WeakValueDictionary()
