@@ -17,7 +17,7 @@ from ..errors import GraphError, NodeValueError, SpecError, SpecTypeError
 from .op import ITEM, NO_PARAMS, Op, Params
 from .protocols import ARRAY_FUNCTIONS, UFUNC_OPS, index_key
 from .sites import RawSite, Site, resolve_site
-from .spec import DType, Shape
+from .spec import ANY, DType, Shape
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -168,14 +168,16 @@ class Node:
     __hash__ = object.__hash__
 
     def __getitem__(self, key: object) -> Node:
-        """The node of `value[key]`: ints, slices, `...` and `None`, alone or in a tuple.
+        """The node of `value[key]`: ints, slices, `...` and `None`, alone or in a tuple; any key for any Python object.
 
         Raises:
             SpecTypeError: the key has arrays or nodes in it.
             SpecError: the key has more indices than the value has dimensions, or an int is out of bounds.
         """
-        if self.spec.dtype is None and self.spec.shape is None:
-            return self.graph.apply(ITEM.name, (self,), {"key": key})
+        if self.spec is ANY:
+            if isinstance(key, Node):
+                raise SpecTypeError(f"{key!r} cannot index {self!r}: give both to a function with @asyncgraph.op")
+            return self.graph.add(ITEM, (self,), {"key": key}, ANY)
         return self.graph.apply("index", (self,), {"key": index_key(key)})
 
     @property

@@ -6,12 +6,13 @@ the node, and is needed for errors alone.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import CodeType
 from typing import Final, NamedTuple
 
-_PACKAGE: Final = str(Path(__file__).resolve().parent.parent)
+_PACKAGE: Final = str(Path(__file__).resolve().parent.parent) + os.sep
 # One entry for each source file that builds nodes: whether it is one of this package's own.
 _own: dict[str, bool] = {}
 
