@@ -109,7 +109,7 @@ def _fitting(default: object, spec: ArraySpec, name: str) -> object:
         raise SpecTypeError(f"the default of placeholder {name!r} does not fit {spec!r}: {error}") from error
     if not fits(array.shape, spec.shape):
         raise SpecError(f"the default of placeholder {name!r} has shape {array.shape}, and does not fit {spec!r}")
-    array = array.copy()
+    array = array.copy(order="K")
     array.flags.writeable = False
     return array
 

@@ -21,6 +21,7 @@ from .node import Node, Scalar
 from .op import Call, Op, Params, op_named
 from .sites import RawSite, Site, resolve_site
 from .spec import ArraySpec
+from .template import Rebuilt, Template
 
 _DEEPEST: Final = 100
 """How many decorators a function is looked for behind; one that wraps itself has no end."""
@@ -210,9 +211,16 @@ def _leave_out(buffer: pickle.PickleBuffer) -> None:
 
 
 def _frozen(params: dict[str, object]) -> Params:
-    for value in params.values():
-        if isinstance(value, np.ndarray):
-            value.flags.writeable = False
+    todo: list[object] = list(params.values())
+    while todo:
+        value = todo.pop()
+        if isinstance(value, Template):
+            todo += (*value.args, *value.kwargs.values())
+        elif isinstance(value, Rebuilt):
+            todo += value.parts
+        elif isinstance(value, np.ndarray):
+            array: np.ndarray[Any, Any] = value
+            array.flags.writeable &= array.dtype.hasobject  # arrays of objects never were read-only
     return params
 
 
