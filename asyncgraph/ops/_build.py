@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING
 
 from .._graph.graph import Graph
 from .._graph.node import Node
 from .._graph.op import NO_PARAMS, OUTPUT, Params, op_named
 from .._graph.rules.infer import infer_specs
-from .._graph.scopes import current_scope
+from .._graph.scopes import current_scope, device
 from .._graph.spec import ANY
 from ..errors import GraphError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    Operand = Node | ArrayLike
+    """What an op takes: a node, a Python number, or what becomes a constant."""
 
 
 def build(op: str, operands: Sequence[object], params: Params = NO_PARAMS, name: str | None = None) -> Node:
@@ -49,11 +57,20 @@ def graph_of(op: str, operands: Sequence[object] = ()) -> Graph:
         GraphError: there is neither.
     """
     for operand in operands:
-        if operand.__class__ is Node:
-            return operand.graph  # type: ignore[attr-defined]  # it is a node
+        if type(operand) is Node:
+            return operand.graph
     graph = current_scope().graph
     if graph is None:
         raise GraphError(
             f"{op}: no graph to build the node in\n  write `with graph:` around the call, or give it a node"
         )
     return graph
+
+
+def on(requested: str | None) -> AbstractContextManager[object]:
+    """The scope of a `device=` keyword: nodes built inside are asked to run there; `None` is as outside.
+
+    Raises:
+        GraphError: it is not the name of a device.
+    """
+    return nullcontext() if requested is None else device(requested)

@@ -12,6 +12,8 @@ once for each combination, on arrays without elements; shapes are derived here, 
 
 from __future__ import annotations
 
+from . import creation as creation
+from . import data_types as data_types
 from . import elementwise as elementwise
 from . import indexing as indexing
 from . import linalg as linalg

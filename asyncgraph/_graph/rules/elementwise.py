@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 from ...errors import SpecError
 from ..spec import ArraySpec, Shape, intern_spec
 from .probe import refusal, result_dtype
+from .rows import broadcast_rowwise
 from .shapes import broadcast_shapes
-from .tables import COSTS, ROWS, SPECS, VIEWS, Cost, RowQuestion
+from .tables import COSTS, ROWS, SPECS, VIEWS, Cost
 
 if TYPE_CHECKING:
     from ..node import Scalar
@@ -45,28 +46,6 @@ def pow_spec(op: str, operands: tuple[ArraySpec | Scalar, ...], params: Params) 
     return spec
 
 
-def broadcasts_rows(question: RowQuestion) -> bool:
-    """Broadcasting keeps rows apart if each operand has row i, or the same for every row, where the result has row i.
-
-    Broadcasting aligns last dimensions. So an operand that carries rows must have the result's rank: one
-    of a lower rank has its rows along another dimension. An operand that does not must not reach to the
-    rows' dimension, or have the literal 1 there.
-    """
-    rank = question.result.ndim
-    if not rank:  # unknown, or no dimension that rows could be along
-        return False
-    for one, carries in zip(question.operands, question.carries, strict=True):
-        if not isinstance(one, ArraySpec):
-            continue
-        if one.shape is None:
-            return False
-        reaches = len(one.shape) == rank
-        apart = reaches if carries else not reaches or one.shape[0] == 1
-        if not apart:
-            return False
-    return True
-
-
 _OPS: Final = {
     Cost.FREE: "imag real",
     Cost.CHEAP: """
@@ -85,7 +64,7 @@ ELEMENTWISE: Final = frozenset(" ".join(_OPS.values()).split())
 for _cost, _names in _OPS.items():
     for _name in _names.split():
         SPECS[_name] = elementwise_spec
-        ROWS[_name] = broadcasts_rows
+        ROWS[_name] = broadcast_rowwise
         COSTS[_name] = _cost
 SPECS["pow"] = pow_spec
 # round: before 2.2, or for some dtypes, NumPy may give back an integer array as it is.

@@ -98,6 +98,8 @@ def _probe(op: str, operands: tuple[ArraySpec | Scalar, ...], params: Params) ->
             return None
         else:
             probes.append(np.empty(0, one.dtype))
-    result = ask(op, operands, vars(np)[op], *probes, **params)
     # Of Python numbers alone, some functions make a Python number.
-    return np.asarray(result).dtype
+    dtype = np.asarray(ask(op, operands, vars(np)[op], *probes, **params)).dtype
+    if dtype.hasobject:
+        raise refusal(op, operands, OverflowError("no integer dtype holds such a Python integer"))
+    return dtype
