@@ -26,6 +26,8 @@ from numpy import uint32 as uint32
 from numpy import uint64 as uint64
 
 from . import _numpy as _numpy
+from . import _numpy_functions as _numpy_functions
+from . import linalg as linalg
 from .creation import arange as arange
 from .creation import asarray as asarray
 from .creation import empty as empty
@@ -114,6 +116,35 @@ from .elementwise import subtract as subtract
 from .elementwise import tan as tan
 from .elementwise import tanh as tanh
 from .elementwise import trunc as trunc
+from .indexing import take as take
+from .linalg import matmul as matmul
+from .linalg import matrix_transpose as matrix_transpose
+from .linalg import tensordot as tensordot
+from .linalg import vecdot as vecdot
+from .manipulation import broadcast_arrays as broadcast_arrays
+from .manipulation import broadcast_to as broadcast_to
+from .manipulation import concat as concat
+from .manipulation import expand_dims as expand_dims
+from .manipulation import flip as flip
+from .manipulation import moveaxis as moveaxis
+from .manipulation import permute_dims as permute_dims
+from .manipulation import reshape as reshape
+from .manipulation import roll as roll
+from .manipulation import squeeze as squeeze
+from .manipulation import stack as stack
+from .manipulation import unstack as unstack
+from .searching import argmax as argmax
+from .searching import argmin as argmin
+from .searching import where as where
+from .statistical import max as max
+from .statistical import mean as mean
+from .statistical import min as min
+from .statistical import prod as prod
+from .statistical import std as std
+from .statistical import sum as sum
+from .statistical import var as var
+from .utility import all as all
+from .utility import any as any
 
 __array_api_version__ = "2025.12"
 
@@ -123,7 +154,11 @@ __all__ = [
     "acos",
     "acosh",
     "add",
+    "all",
+    "any",
     "arange",
+    "argmax",
+    "argmin",
     "asarray",
     "asin",
     "asinh",
@@ -138,11 +173,14 @@ __all__ = [
     "bitwise_right_shift",
     "bitwise_xor",
     "bool",
+    "broadcast_arrays",
+    "broadcast_to",
     "can_cast",
     "ceil",
     "clip",
     "complex64",
     "complex128",
+    "concat",
     "conj",
     "copysign",
     "cos",
@@ -153,9 +191,11 @@ __all__ = [
     "empty_like",
     "equal",
     "exp",
+    "expand_dims",
     "expm1",
     "eye",
     "finfo",
+    "flip",
     "float32",
     "float64",
     "floor",
@@ -178,6 +218,7 @@ __all__ = [
     "isnan",
     "less",
     "less_equal",
+    "linalg",
     "linspace",
     "log",
     "log1p",
@@ -188,9 +229,15 @@ __all__ = [
     "logical_not",
     "logical_or",
     "logical_xor",
+    "matmul",
+    "matrix_transpose",
+    "max",
     "maximum",
+    "mean",
     "meshgrid",
+    "min",
     "minimum",
+    "moveaxis",
     "multiply",
     "nan",
     "negative",
@@ -199,13 +246,17 @@ __all__ = [
     "not_equal",
     "ones",
     "ones_like",
+    "permute_dims",
     "pi",
     "positive",
     "pow",
+    "prod",
     "real",
     "reciprocal",
     "remainder",
+    "reshape",
     "result_type",
+    "roll",
     "round",
     "sign",
     "signbit",
@@ -213,9 +264,15 @@ __all__ = [
     "sinh",
     "sqrt",
     "square",
+    "squeeze",
+    "stack",
+    "std",
     "subtract",
+    "sum",
+    "take",
     "tan",
     "tanh",
+    "tensordot",
     "tril",
     "triu",
     "trunc",
@@ -223,6 +280,10 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "unstack",
+    "var",
+    "vecdot",
+    "where",
     "zeros",
     "zeros_like",
 ]
