@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil, copysign
+from math import ceil, copysign, isfinite
 from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
@@ -50,6 +50,8 @@ def _count(start: float, stop: float, step: float) -> int:
     if not step:
         raise ValueError("the step is zero")
     steps = (stop - start) / step
+    if not isfinite(steps):
+        raise ValueError("it has no end")
     # So small a part of a step that it is 0 counts as one; from -1 to -0.0 there are none.
     return max(0, ceil(steps)) or int(steps == 0 and start != stop and copysign(1, steps) > 0)
 
