@@ -11,7 +11,7 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from importlib import import_module
-from typing import Any, Final, NamedTuple, final
+from typing import Any, Final, NamedTuple, cast, final
 
 import numpy as np
 
@@ -219,7 +219,7 @@ def _frozen(params: dict[str, object]) -> Params:
         elif isinstance(value, Rebuilt):
             todo += value.parts
         elif isinstance(value, np.ndarray):
-            array: np.ndarray[Any, Any] = value
+            array = cast("np.ndarray[Any, Any]", value)
             array.flags.writeable &= array.dtype.hasobject  # arrays of objects never were read-only
     return params
 
