@@ -10,13 +10,14 @@ import os
 import sys
 from pathlib import Path
 from types import CodeType
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, final
 
 _PACKAGE: Final = str(Path(__file__).resolve().parent.parent) + os.sep
 # One entry for each source file that builds nodes: whether it is one of this package's own.
 _own: dict[str, bool] = {}
 
 
+@final
 class Site(NamedTuple):
     """Where a node was built."""
 

@@ -1,0 +1,28 @@
+"""Nothing outlives a test: no thread of asyncgraph's, no task."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test that leaves threads, and through `no_task_is_left` one that leaves tasks."""
+    if inspect.iscoroutinefunction(request.function):
+        request.getfixturevalue("no_task_is_left")
+    before = set(threading.enumerate())
+    yield
+    left = [one for one in threading.enumerate() if one not in before and one.name.startswith("asyncgraph")]
+    assert left == []
+
+
+@pytest.fixture
+async def no_task_is_left() -> AsyncIterator[None]:
+    """Fails a test that leaves tasks in its loop."""
+    yield
+    assert asyncio.all_tasks() - {asyncio.current_task()} == set()
