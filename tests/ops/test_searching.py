@@ -66,9 +66,9 @@ def test_where_takes_python_numbers_as_numpy_does(data: st.DataObject) -> None:
             expected = np.where(condition, x, number)
         except OverflowError:
             with pytest.raises(SpecOverflowError):
-                searching.where(*nodes, number)
+                searching.where(nodes[0], nodes[1], number)
             return
-        node = searching.where(*nodes, number)
+        node = searching.where(nodes[0], nodes[1], number)
         assert (node.dtype, node.shape) == (expected.dtype, expected.shape)
         assert same(evaluate(node, dict(zip(nodes, (condition, x), strict=True))), expected)
 
