@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ...errors import GraphError
+from ..node import Node, Scalar
 from ..op import NO_PARAMS
 from ..spec import ArraySpec
 from .tables import SPECS, row_of
 
 if TYPE_CHECKING:
-    from ..node import Node, Scalar
     from ..op import Params
 
 # Specs are interned, so a key hashes identities. Cleared when full rather than trimmed: filling it
@@ -26,8 +26,6 @@ def infer_spec(op: str, operands: tuple[Node | Scalar, ...], params: Params) -> 
         SpecError, SpecTypeError, SpecOverflowError: the op can never take these operands.
         GraphError: there is no such op, or it has several results.
     """
-    from ..node import Node
-
     seen = tuple([one.spec if type(one) is Node else one for one in operands])
     if params is not NO_PARAMS:
         return _one(op, row_of(SPECS, "SPECS", op)(op, seen, params))
@@ -52,8 +50,6 @@ def infer_specs(op: str, operands: tuple[Node | Scalar, ...], params: Params) ->
         SpecError, SpecTypeError: the op can never take these operands.
         GraphError: there is no such op, or it has one result.
     """
-    from ..node import Node
-
     seen = tuple([one.spec if type(one) is Node else one for one in operands])
     specs = row_of(SPECS, "SPECS", op)(op, seen, params)
     if isinstance(specs, ArraySpec):
