@@ -82,11 +82,10 @@ def isdtype(dtype: DTypeLike | Node, kind: DTypeLike | str | tuple[DTypeLike | s
     Raises:
         SpecTypeError: `dtype` is none, or a node whose dtype is unknown; or there is no such kind.
     """
+    known = _known(dtype)
     try:
-        return np.isdtype(_known(dtype), kind)
+        return np.isdtype(known, kind)
     except (TypeError, ValueError) as error:
-        if isinstance(error, SpecTypeError):
-            raise
         raise SpecTypeError(f"isdtype: {error}") from error
 
 
@@ -96,11 +95,10 @@ def result_type(*arrays_and_dtypes: DTypeLike | Operand) -> DType:
     Raises:
         SpecTypeError: they promote to none, there are none, or one is a node whose dtype is unknown.
     """
+    known = [_known(one) if isinstance(one, Node) else one for one in arrays_and_dtypes]
     try:
-        return np.result_type(*[_known(one) if isinstance(one, Node) else one for one in arrays_and_dtypes])
+        return np.result_type(*known)
     except (TypeError, ValueError) as error:
-        if isinstance(error, SpecTypeError):
-            raise
         raise SpecTypeError(f"result_type: {error}") from error
 
 

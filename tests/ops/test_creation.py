@@ -71,6 +71,14 @@ def test_full_is_numpys_and_refuses_what_does_not_fit(shape: tuple[int, ...], dt
             agree(lambda: ops.full(shape, value, dtype=dtype), lambda: np.full(shape, value, dtype))
 
 
+def test_a_fill_value_that_does_not_fit_is_refused_when_it_is_built() -> None:
+    with Graph() as graph:
+        x = of(graph, "uint8[n]")
+        for build in (lambda: ops.full(3, 300, dtype="uint8"), lambda: ops.full_like(x, 300)):
+            with pytest.raises(SpecOverflowError, match="Python integer 300 out of bounds for uint8"):
+                build()
+
+
 @SETTINGS
 @given(x=arrays(SHAPES), dtype=MAYBE_DTYPE, known=st.booleans(), value=st.sampled_from([0, 1, 7, True, 1.5, 300, -1]))
 def test_functions_like_another_are_numpys_whether_its_spec_is_known_or_not(
@@ -250,6 +258,8 @@ def test_numbers_are_numbers_and_not_nodes() -> None:
         for build in (lambda: ops.full(3, x), lambda: ops.arange(x), lambda: ops.linspace(x, 1, 3)):
             with pytest.raises(SpecTypeError, match="takes Python numbers, not <placeholder"):
                 build()
+        with pytest.raises(SpecOverflowError, match="no integer dtype holds 0, 18446744073709551616, 1"):
+            ops.arange(2**64)
         with pytest.raises(SpecTypeError, match="takes real numbers"):
             ops.arange(1j)  # pyright: ignore[reportArgumentType]
         one: Any = np.float32(1)

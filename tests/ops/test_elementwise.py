@@ -118,6 +118,13 @@ def test_clip_is_numpys_for_each_dtype_and_bounds_out_of_its_range() -> None:
                 check("clip", [x, low, high])
 
 
+def test_clip_keeps_the_zero_and_the_nan_that_numpy_keeps() -> None:
+    x = np.array([0.0, -0.0, np.nan, -np.nan])
+    for bound in (0.0, -0.0, float("nan")):
+        check("clip", [x, None, bound])
+        check("clip", [x, bound, None])
+
+
 def test_clip_of_an_unknown_dtype_meets_its_bounds_when_it_runs() -> None:
     x = untyped(Graph(), (2,))
 
@@ -164,6 +171,14 @@ def test_the_kind_and_the_value_of_a_python_number_are_told_apart_after_another_
     for wrong in (256, -1):
         with pytest.raises(SpecOverflowError):
             x + wrong
+
+
+def test_a_result_of_python_numbers_alone_promotes_as_an_array() -> None:
+    x = of(Graph(), "float32[1]")
+    with x.graph:
+        for made in (ops.real(3) + x, ops.imag(3) + x, ops.abs(3) + x):
+            assert made.dtype == np.float64
+            assert evaluate(made, {x: np.zeros(1, "float32")}).dtype == np.float64
 
 
 # -- errors ------------------------------------------------------------------------------------------

@@ -67,5 +67,5 @@ for _cost, _names in _OPS.items():
         ROWS[_name] = broadcast_rowwise
         COSTS[_name] = _cost
 SPECS["pow"] = pow_spec
-# round: before 2.2, or for some dtypes, NumPy may give back an integer array as it is.
+# NumPy 2.1 rounds an integer array by giving it back as it is; later ones copy it.
 VIEWS["real"] = VIEWS["imag"] = VIEWS["round"] = (0,)
