@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from types import ModuleType
-from typing import Any, ClassVar, Protocol, final
+from typing import Any, ClassVar, Protocol, cast, final
 
 import numpy as np
 
@@ -111,18 +111,22 @@ class Backend(ABC):
 
 
 _TAKES_LIST = frozenset({"concat", "stack"})
+# In the standard these have no keywords.
+_POSITIONAL = {"moveaxis": ("source", "destination")}
 
 
 def array_api_kernel(namespace: ModuleType, op: str, params: Mapping[str, object]) -> Kernel:
     """The function `op` of an Array API namespace as a kernel, with `params` as its keywords.
 
-    `index` is `array[key]`; `concat` and `stack` take their operands as one list, as the standard says.
+    `index` is `array[key]`, which the standard has for all axes or with a `...` only; `concat` and `stack` take their
+    operands as one list.
 
     Raises:
         NotImplementedError: the namespace has no such function.
     """
     if op == "index":
-        return itemgetter(params["key"])
+        key = cast("tuple[object, ...]", params["key"])
+        return itemgetter(key if Ellipsis in key else (*key, ...))
     try:
         function: Callable[..., Array] = vars(namespace)[op]
     except KeyError:
@@ -131,4 +135,7 @@ def array_api_kernel(namespace: ModuleType, op: str, params: Mapping[str, object
         return lambda *arrays: function(list(arrays), **params)
     if not params:
         return function
+    if op in _POSITIONAL:
+        values = [params[name] for name in _POSITIONAL[op]]
+        return lambda array: function(array, *values)
     return lambda *arrays: function(*arrays, **params)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ..op import Params
 
 Operands = tuple["ArraySpec | Scalar", ...]
+
+# Of `broadcast_arrays`, each operand's memory may be shared, and the table of views lists positions.
+_MOST: Final = 64
 
 
 # -- reshape -----------------------------------------------------------------------------------------
@@ -212,6 +215,8 @@ def broadcast_to_spec(op: str, operands: Operands, params: Params) -> ArraySpec:
 
 def broadcast_arrays_spec(op: str, operands: Operands, params: Params) -> tuple[ArraySpec, ...]:
     """As many results as operands, all of one shape."""
+    if len(operands) > _MOST:
+        raise SpecError(f"at most {_MOST} arrays are broadcast at once, not {len(operands)}")
     shape = broadcast_shapes([shape_of(one) for one in operands])
     return tuple([intern_spec(dtype_of(one), shape) for one in operands])
 
@@ -305,7 +310,7 @@ def _axis(params: Params) -> int:
     return cast(int, params.get("axis", 0))
 
 
-register("broadcast_arrays", broadcast_arrays_spec, broadcast_rowwise, Cost.FREE, views=tuple(range(64)))
+register("broadcast_arrays", broadcast_arrays_spec, broadcast_rowwise, Cost.FREE, views=tuple(range(_MOST)))
 register("broadcast_to", broadcast_to_spec, never_rowwise, Cost.FREE, views=(0,))
 register("concat", concat_spec, concat_rowwise, Cost.MOVE)
 register("expand_dims", expand_dims_spec, expand_dims_rowwise, Cost.FREE, views=(0,))
