@@ -1,8 +1,9 @@
-"""Nothing outlives a test: no thread of asyncgraph's, no task."""
+"""Nothing outlives a test: no thread of asyncgraph's, no task; and nothing the suite: no session."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -26,3 +27,14 @@ async def no_task_is_left() -> AsyncIterator[None]:
     """Fails a test that leaves tasks in its loop."""
     yield
     assert asyncio.all_tasks() - {asyncio.current_task()} == set()
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_session_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails the suite if a session is held after all tests; once, since looking takes a tenth of a second."""
+    yield
+    gc.collect()
+    kinds = {("asyncgraph", "Session"), ("asyncgraph", "BlockingSession")}
+    left = [one for one in gc.get_objects() if (type(one).__module__.split(".")[0], type(one).__name__) in kinds]
+    # A failed test keeps its frames, and with them whatever it had made.
+    assert request.session.testsfailed or not left, left
