@@ -1,0 +1,66 @@
+"""TensorFlow 1's `Session`, rebuilt for asyncio.
+
+Describe a computation once, as a graph of nodes; then any number of coroutines say
+`await session.run(RunArgs(fetches, feeds))` at the same time. Only what the fetches need is run, the
+event loop stays free, and each caller gets its `RunValues`.
+"""
+
+from __future__ import annotations
+
+from . import abc as abc
+from . import errors as errors
+from . import ops as ops
+from . import tracing as tracing
+from ._exec.calls import check_cancelled as check_cancelled
+from ._graph.building import constant as constant
+from ._graph.building import current_graph as current_graph
+from ._graph.building import group as group
+from ._graph.building import item as item
+from ._graph.building import placeholder as placeholder
+from ._graph.graph import Graph as Graph
+from ._graph.node import Node as Node
+from ._graph.op import Retry as Retry
+from ._graph.scopes import control_dependencies as control_dependencies
+from ._graph.scopes import device as device
+from ._graph.scopes import name_scope as name_scope
+from ._graph.spec import ArraySpec as ArraySpec
+from ._session.args import RunArgs as RunArgs
+from ._session.args import RunOptions as RunOptions
+from ._session.blocking import BlockingSession as BlockingSession
+from ._session.config import SessionConfig as SessionConfig
+from ._session.future import RunFuture as RunFuture
+from ._session.session import Session as Session
+from ._session.statistics import SessionStatistics as SessionStatistics
+from ._session.values import RunMetadata as RunMetadata
+from ._session.values import RunValues as RunValues
+from .ops.custom import op as op
+
+__all__ = [
+    "ArraySpec",
+    "BlockingSession",
+    "Graph",
+    "Node",
+    "Retry",
+    "RunArgs",
+    "RunFuture",
+    "RunMetadata",
+    "RunOptions",
+    "RunValues",
+    "Session",
+    "SessionConfig",
+    "SessionStatistics",
+    "abc",
+    "check_cancelled",
+    "constant",
+    "control_dependencies",
+    "current_graph",
+    "device",
+    "errors",
+    "group",
+    "item",
+    "name_scope",
+    "op",
+    "ops",
+    "placeholder",
+    "tracing",
+]

@@ -21,6 +21,7 @@ AsyncGraphError
 │   └── SessionLoopError          it belongs to another event loop, thread or process
 ├── RunTimeoutError               a run's deadline passed (also a TimeoutError)
 ├── NodeTimeoutError              one call of a user op took too long (also a TimeoutError)
+├── NodeResultError               what a user op returned does not fit its spec (also a TypeError)
 ├── NodeCancelledError            a user op ended with a CancelledError of its own
 ├── BackendNotFoundError          no backend of that name is installed, or it does not load (also a LookupError)
 └── DeviceNotFoundError           no backend has that device (also a LookupError)
@@ -119,6 +120,10 @@ class RunTimeoutError(AsyncGraphError, TimeoutError):
 
 class NodeTimeoutError(AsyncGraphError, TimeoutError):
     """One call of a user op took longer than its `timeout_s`."""
+
+
+class NodeResultError(AsyncGraphError, TypeError):
+    """What a user op returned does not fit the `spec` it was given."""
 
 
 class NodeCancelledError(AsyncGraphError):

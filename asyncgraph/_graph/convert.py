@@ -155,7 +155,9 @@ def _floats(array: _Array, dtype: DType, literal: bool) -> _Array:
     if not literal:
         changed = (made.astype(array.dtype) != array) & ~np.isnan(array)
         if changed.any():
-            raise ValueChangesError(f"{array[changed][0]} would become {made[changed][0]}; if you mean it: .astype({str(dtype)!r})")
+            raise ValueChangesError(
+                f"{array[changed][0]} would become {made[changed][0]}; if you mean it: .astype({str(dtype)!r})"
+            )
     return made
 
 

@@ -20,7 +20,7 @@ _WALKED: Final = (Node, list, tuple, dict, set, bytearray, np.ndarray)
 
 
 @final
-class _Slot:
+class Slot:
     """Stands for the value of an operand."""
 
     __slots__ = ("index",)
@@ -33,17 +33,34 @@ class _Slot:
 
 
 @final
-class _Rebuilt:
-    """A container that is made anew for each call, from parts that may be slots."""
+class Rebuilt:
+    """A container that is made anew for each call.
 
-    __slots__ = ("make", "parts")
+    Fields:
+        kind: the container's type.
+        parts: what is in it, in order, slots and containers among it; of a dict, the values.
+        keys: of a dict, the keys.
+    """
 
-    def __init__(self, make: Callable[[list[Any]], Any], parts: list[Any]) -> None:
-        self.make = make
-        self.parts = parts
+    __slots__ = ("keys", "kind", "parts")
+
+    def __init__(self, kind: type[Any], parts: list[Any], keys: tuple[Any, ...] = ()) -> None:
+        self.kind: Final = kind
+        self.parts: Final = parts
+        self.keys: Final = keys
+
+    def make(self, parts: list[Any]) -> Any:
+        """The container of `parts`."""
+        if self.kind is dict:
+            return dict(zip(self.keys, parts, strict=True))
+        # A named tuple takes its parts one by one.
+        made = getattr(self.kind, "_make", self.kind)
+        return made(parts)
 
     def __repr__(self) -> str:
-        return f"{self.make.__name__}({', '.join(map(repr, self.parts))})"
+        if self.kind is dict:
+            return repr(dict(zip(self.keys, self.parts, strict=True)))
+        return f"{self.kind.__name__}({', '.join(map(repr, self.parts))})"
 
 
 @final
@@ -99,43 +116,35 @@ def _has_walked(values: Any) -> bool:
 
 def _snapshot(value: Any, nodes: dict[Node, int]) -> Any:
     if isinstance(value, Node):
-        return _Slot(nodes.setdefault(value, len(nodes)))
+        return Slot(nodes.setdefault(value, len(nodes)))
     for kind, snapshot in _SNAPSHOTS:
         if isinstance(value, kind):
             return snapshot(value, nodes)
     return value
 
 
-def _snapshot_list(value: list[Any], nodes: dict[Node, int]) -> _Rebuilt:
-    return _Rebuilt(list, [_snapshot(one, nodes) for one in value] if _has_walked(value) else list(value))
+def _snapshot_list(value: list[Any], nodes: dict[Node, int]) -> Rebuilt:
+    return Rebuilt(list, [_snapshot(one, nodes) for one in value] if _has_walked(value) else list(value))
 
 
 def _snapshot_tuple(value: tuple[Any, ...], nodes: dict[Node, int]) -> Any:
     if not _has_walked(value):
         return value
-    parts = [_snapshot(one, nodes) for one in value]
-    if type(value) is tuple:
-        return _Rebuilt(tuple, parts)
-    kind: Any = type(value)
-    return _Rebuilt(kind._make, parts) if hasattr(kind, "_make") else _Rebuilt(kind, parts)
+    return Rebuilt(type(value), [_snapshot(one, nodes) for one in value])
 
 
-def _snapshot_dict(value: dict[Any, Any], nodes: dict[Node, int]) -> _Rebuilt:
-    keys = list(value)
-    if any(isinstance(key, Node) for key in keys):
-        raise SpecTypeError(f"a node is the key of a dict argument: {next(k for k in keys if isinstance(k, Node))!r}")
-
-    def make(parts: list[Any]) -> dict[Any, Any]:
-        return dict(zip(keys, parts, strict=True))
-
-    return _Rebuilt(make, [_snapshot(one, nodes) for one in value.values()])
+def _snapshot_dict(value: dict[Any, Any], nodes: dict[Node, int]) -> Rebuilt:
+    for key in value:
+        if isinstance(key, Node):
+            raise SpecTypeError(f"a node is the key of a dict argument: {key!r}\n  only values are replaced")
+    return Rebuilt(dict, [_snapshot(one, nodes) for one in value.values()], tuple(value))
 
 
-def _snapshot_set(value: set[Any], nodes: dict[Node, int]) -> _Rebuilt:
+def _snapshot_set(value: set[Any], nodes: dict[Node, int]) -> Rebuilt:
     for one in value:
         if isinstance(one, Node):
             raise SpecTypeError(f"a node is in a set argument: {one!r}\n  put it in a list: its value may have no hash")
-    return _Rebuilt(set, list(value))
+    return Rebuilt(set, list(value))
 
 
 _SNAPSHOTS: Final[tuple[tuple[type, Callable[[Any, dict[Node, int]], Any]], ...]] = (
@@ -143,18 +152,18 @@ _SNAPSHOTS: Final[tuple[tuple[type, Callable[[Any, dict[Node, int]], Any]], ...]
     (tuple, _snapshot_tuple),
     (dict, _snapshot_dict),
     (set, _snapshot_set),
-    (bytearray, lambda value, nodes: _Rebuilt(lambda parts: bytearray(parts[0]), [bytes(value)])),
+    (bytearray, lambda value, nodes: Rebuilt(bytearray, list(value))),
     (np.ndarray, lambda value, nodes: value if value.dtype.hasobject else frozen_copy(value)),
 )
 
 
 def _filled(part: Any, values: Sequence[Any]) -> Any:
-    if part.__class__ is _Slot:
+    if part.__class__ is Slot:
         return values[part.index]
-    if part.__class__ is _Rebuilt:
+    if part.__class__ is Rebuilt:
         parts = part.parts
         for one in parts:
-            if one.__class__ is _Slot or one.__class__ is _Rebuilt:
+            if one.__class__ is Slot or one.__class__ is Rebuilt:
                 parts = [_filled(each, values) for each in parts]
                 break
         return part.make(parts)

@@ -1,0 +1,78 @@
+"""A run whose plan is one cheap segment, or none: no scheduler, no thread, no task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import Context
+from typing import Final, final
+
+from .._plan.chunk import Frame
+from .._plan.plan import Plan
+from .notes import add_node_note, trim_traceback
+from .recorder import Recorder
+
+
+def explain_failure(plan: Plan, segment: int, error: BaseException) -> None:
+    """Tells an error of a kernel which node it was, and clears what its traceback holds."""
+    failure = plan.failed(segment, error)
+    if failure is not None:
+        add_node_note(error, failure.instruction.node, failure.instruction.where, failure.operands)
+    trim_traceback(error)
+
+
+@final
+class InlineRun:
+    """Such a run, a chunk at a time, for the turns of a loop.
+
+    Fields:
+        plan, frame: what is run, and its values.
+        error: what ended it, if it did not succeed.
+    """
+
+    __slots__ = ("_context", "_on_end", "_position", "_recorder", "error", "frame", "plan")
+
+    def __init__(
+        self,
+        plan: Plan,
+        frame: Frame,
+        context: Context,
+        on_end: Callable[[InlineRun], None],
+        recorder: Recorder | None = None,
+        position: int = 0,
+    ) -> None:
+        self.plan: Final = plan
+        self.frame: Final = frame
+        self.error: BaseException | None = None
+        self._context: Final = context
+        self._on_end: Final = on_end
+        self._recorder: Final = recorder
+        self._position = position
+
+    def advance(self) -> bool:
+        """Does one chunk; whether there are more. Never raises."""
+        if self.error is not None:
+            return False
+        chunks = self.plan.chunks[0] if self.plan.segments else ()
+        if self._position < len(chunks):
+            chunk = chunks[self._position]
+            try:
+                if self._recorder is None:
+                    self._context.run(chunk.run, self.frame)
+                else:
+                    self._context.run(chunk.run_traced, self.frame, self._recorder.add)
+            except BaseException as error:
+                explain_failure(self.plan, 0, error)
+                self.stop(error)
+                return False
+            self._position += 1
+        if self._position < len(chunks):
+            return True
+        self._on_end(self)
+        return False
+
+    def stop(self, error: BaseException) -> None:
+        """Ends the run with `error`: nothing of it is running between two chunks."""
+        if self.error is None:
+            self.error = error
+            self.frame.clear()
+            self._on_end(self)

@@ -1,0 +1,63 @@
+"""What an exception of a kernel or a user op is told: which node, with what, where, and who built it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from .._graph.node import Node
+from .._graph.spec import intern_spec
+from .._plan.program import Placement
+
+_MARK: Final = "asyncgraph: "
+_PACKAGE: Final = str(Path(__file__).resolve().parent.parent)
+
+
+def add_node_note(error: BaseException, node: Node, where: Placement | None, operands: list[Any] | None = None) -> None:
+    """Gives `error` the one note about `node`; a note from another run of the same exception object goes.
+
+    `operands` are the values it was given, if they are still there: their specs say more than the graph's.
+    """
+    specs = [repr(one.spec) for one in node.inputs] if operands is None else [described(one) for one in operands]
+    lines = [
+        f"{_MARK}node {node.name!r} ({node.op.name}) failed",
+        f"  inputs: {', '.join(specs) or 'none'}",
+        f"  device: {'host' if where is None else where.device}",
+        f"  built at: {node.site or 'unknown'}",
+    ]
+    _replace_note(error, "\n".join(lines))
+
+
+def add_failure_line(error: BaseException, node_name: str, other: BaseException) -> None:
+    """Tells `error`, which ended a run, of another failure in it."""
+    notes: list[str] = getattr(error, "__notes__", [])
+    for index, note in enumerate(notes):
+        if note.startswith(_MARK):
+            notes[index] = f"{note}\n  also failed: {node_name!r}: {type(other).__name__}: {other}"
+            return
+
+
+def described(value: Any) -> str:
+    """The spec of an array, or the type of anything else."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return repr(intern_spec(value.dtype, value.shape))
+    return type(value).__name__
+
+
+def _replace_note(error: BaseException, note: str) -> None:
+    notes: list[str] | None = getattr(error, "__notes__", None)
+    if notes is not None:
+        notes[:] = [one for one in notes if not one.startswith(_MARK)]
+    error.add_note(note)
+
+
+def trim_traceback(error: BaseException) -> None:
+    """Takes this package's own frames off the outer end of a traceback: they hold the run, and tell users nothing."""
+    traceback = error.__traceback__
+    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+        if traceback.tb_next is None:
+            return
+        traceback = traceback.tb_next
+    error.__traceback__ = traceback

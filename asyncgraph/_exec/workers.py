@@ -1,0 +1,134 @@
+"""Threads that take work from a queue.
+
+Work is a callable that does one step and returns the next, or `None`: so a worker that has finished a
+segment goes on with a successor, and the simulator can run the same work one step at a time. Work never
+raises. `SimpleQueue` is written in C; a hop over it takes 17 to 25 µs while the worker is awake.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextvars import ContextVar
+from itertools import count
+from queue import SimpleQueue
+from threading import Lock, Thread, current_thread
+from typing import Any, Final, final
+
+Work = Callable[[], Any]
+"""One step; returns the `Work` that follows, or `None`. (A recursive type, which Python cannot write.)"""
+
+
+class Pool(ABC):
+    """Runs work, somewhere else than where it is submitted."""
+
+    @abstractmethod
+    def submit(self, work: Work, *, at_once: bool = False) -> None:
+        """Queues work. `at_once`: a new thread takes it if none is free, whatever the limit.
+
+        Work of nested runs asks for that: a thread of the pool may be waiting for it.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends the threads, once what is queued is done. Does not wait for them."""
+
+    @abstractmethod
+    def join(self) -> None:
+        """Waits for the threads to end, after `close`. Blocks."""
+
+    @property
+    @abstractmethod
+    def threads(self) -> int:
+        """How many threads there are."""
+
+
+PoolFactory = Callable[[str, int], Pool]
+
+pool_factory: ContextVar[PoolFactory | None] = ContextVar("asyncgraph pools", default=None)
+"""Makes pools from a name and a limit: the simulator's, while it runs."""
+
+
+def make_pool(name: str, limit: int) -> Pool:
+    """A pool of at most `limit` threads."""
+    factory = pool_factory.get()
+    return ThreadPool(name, limit) if factory is None else factory(name, limit)
+
+
+@final
+class ThreadPool(Pool):
+    """Threads, started when they are needed.
+
+    Fields:
+        _queue: work that no thread has taken; `None` ends one thread.
+        _queued: how much of that there is.
+        _idle: how many threads wait for work.
+        _threads: those that have not ended.
+    """
+
+    def __init__(self, name: str, limit: int) -> None:
+        self._name: Final = name
+        self._limit: Final = limit
+        self._queue: Final[SimpleQueue[Work | None]] = SimpleQueue()
+        self._lock: Final = Lock()
+        self._queued = 0
+        self._idle = 0
+        self._threads: Final[set[Thread]] = set()
+        self._serial = count(1)
+        self._closed = False
+
+    def submit(self, work: Work, *, at_once: bool = False) -> None:
+        """As `Pool.submit`."""
+        with self._lock:
+            self._queued += 1
+            if self._queued > self._idle and (at_once or len(self._threads) < self._limit):
+                self._start()
+        self._queue.put(work)
+
+    def close(self) -> None:
+        """As `Pool.close`."""
+        with self._lock:
+            self._closed = True
+            threads = len(self._threads)
+        for _ in range(threads):
+            self._queue.put(None)
+
+    def join(self) -> None:
+        """As `Pool.join`."""
+        with self._lock:
+            threads = list(self._threads)
+        for thread in threads:
+            if thread is not current_thread():
+                thread.join()
+
+    @property
+    def threads(self) -> int:
+        """As `Pool.threads`."""
+        return len(self._threads)
+
+    def _start(self) -> None:
+        # A daemon: a session that nobody closed must not keep the process from ending.
+        thread = Thread(target=self._serve, name=f"asyncgraph {self._name} {next(self._serial)}", daemon=True)
+        self._threads.add(thread)
+        self._idle += 1
+        thread.start()
+
+    def _serve(self) -> None:
+        get = self._queue.get
+        while True:
+            work = get()
+            if work is None:
+                break
+            with self._lock:
+                self._queued -= 1
+                self._idle -= 1
+            while work is not None:
+                work = work()
+            with self._lock:
+                self._idle += 1
+                # A thread beyond the limit was for a nested run; it goes when there is nothing to do.
+                if len(self._threads) > self._limit and not self._queued:
+                    break
+        with self._lock:
+            self._idle -= 1
+            self._threads.discard(current_thread())

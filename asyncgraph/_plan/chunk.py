@@ -1,0 +1,175 @@
+"""A part of a segment that runs in one go: at most 200 instructions.
+
+A chunk begins in an interpreter loop, which costs nothing to make, and is emitted as Python when its
+plan is hot. Either way `run(frame)` is one call, and a failure is traced to its instruction afterwards:
+the way that succeeds keeps no books.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from types import FrameType, TracebackType
+from typing import Any, Final, final
+
+from .._graph.node import Node
+from .emit import Emitted, emit, show_source
+from .lower import Instruction
+from .segment import Segment
+
+CHUNK_SIZE: Final = 200
+"""Instructions in a chunk: `compile` holds the GIL, 9 µs for each."""
+
+Frame = list[Any]
+Record = Callable[[Node, float, float], None]
+"""Told of a node, and when it began and ended, in seconds of `perf_counter`."""
+Step = tuple[Callable[..., Any], tuple[int, ...], int, tuple[int, ...]]
+"""A kernel, the slots it reads, the slot it fills, the slots that are not read again."""
+
+
+def interpret(steps: Sequence[Step], frame: Frame) -> None:
+    """Computes `steps` on a frame, one after the other."""
+    position = -1
+    for position, (kernel, operands, out, dead) in enumerate(steps):  # noqa: B007  # read after a failure
+        frame[out] = kernel(*[frame[slot] for slot in operands])
+        for slot in dead:
+            frame[slot] = None
+
+
+def interpret_traced(steps: Sequence[Step], frame: Frame, instructions: Sequence[Instruction], record: Record) -> None:
+    """As `interpret`, telling `record` when each instruction began and ended."""
+    position = -1
+    for position, (kernel, operands, out, dead) in enumerate(steps):
+        start = perf_counter()
+        frame[out] = kernel(*[frame[slot] for slot in operands])
+        record(instructions[position].node, start, perf_counter())
+        for slot in dead:
+            frame[slot] = None
+
+
+_INTERPRETERS: Final = (interpret.__code__, interpret_traced.__code__)
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The instruction that raised, and the values it was given."""
+
+    instruction: Instruction
+    operands: list[Any]
+
+
+@final
+class Chunk:
+    """Instructions that run in one go.
+
+    Fields:
+        run: computes them on a frame; raises what a kernel raises.
+        instructions: what they are.
+        steps: the same for the interpreter.
+        kept: the slots it fills that are read after it.
+    """
+
+    __slots__ = ("_emitted", "instructions", "kept", "run", "steps")
+
+    def __init__(self, instructions: Sequence[Instruction], steps: Sequence[Step], kept: frozenset[int]) -> None:
+        self.instructions: Final = instructions
+        self.steps: Final = steps
+        self.kept: Final = kept
+        self._emitted: Emitted | None = None
+        self.run: Callable[[Frame], None] = partial(interpret, steps)
+
+    @property
+    def emitted(self) -> bool:
+        """Whether it is Python by now."""
+        return self._emitted is not None
+
+    def emit(self, template: Frame, feeds: int) -> None:
+        """Turns it into Python. Safe while others run it.
+
+        Args:
+            template: the plan's frame before a run.
+            feeds: how many of its first slots are fed.
+        """
+        emitted = emit(self.steps, template, feeds, self.kept)
+        self._emitted = emitted
+        self.run = emitted.function
+
+    def run_traced(self, frame: Frame, record: Record) -> None:
+        """As `run`, telling `record` when each instruction began and ended."""
+        interpret_traced(self.steps, frame, self.instructions, record)
+
+    def failed(self, error: BaseException) -> Failure | None:
+        """What raised `error`, whose frames are cleared of values; `None` if it was nothing of this chunk."""
+        found: Failure | None = None
+        for traceback in _tracebacks(error.__traceback__):
+            if found is None:
+                found = self._failure(traceback)
+            if found is not None:
+                # The kernel's own frames hold arrays too, and are of no use to anybody.
+                _clear(traceback.tb_frame)
+        if found is not None and self._emitted is not None:
+            show_source(self._emitted)
+        return found
+
+    def _failure(self, traceback: TracebackType) -> Failure | None:
+        frame = traceback.tb_frame
+        if frame.f_code in _INTERPRETERS and frame.f_locals.get("steps") is self.steps:
+            position = frame.f_locals["position"]
+            values: Frame = frame.f_locals["frame"]
+            return Failure(self.instructions[position], [values[slot] for slot in self.steps[position][1]])
+        emitted = self._emitted
+        if emitted is not None and frame.f_code is emitted.code:
+            position = traceback.tb_lineno - 2
+            return Failure(self.instructions[position], emitted.arguments(position, frame))
+        return None
+
+
+def chunks_of(segment: Segment) -> tuple[Chunk, ...]:
+    """The chunks of a segment of kernels, in order."""
+    instructions = segment.instructions
+    kept = set(segment.fills)
+    own = {one.out for one in instructions}
+    last: dict[int, int] = {}
+    for position, one in enumerate(instructions):
+        last[one.out] = position
+        for slot in one.operands:
+            if slot in own:
+                last[slot] = position
+    dead: list[list[int]] = [[] for _ in instructions]
+    for slot, position in last.items():
+        if slot not in kept:
+            dead[position].append(slot)
+    steps: list[Step] = [
+        (_kernel(one), one.operands, one.out, tuple(gone)) for one, gone in zip(instructions, dead, strict=True)
+    ]
+    return tuple([_chunk(instructions, steps, start, last, kept) for start in range(0, len(instructions), CHUNK_SIZE)])
+
+
+def _chunk(
+    instructions: Sequence[Instruction], steps: Sequence[Step], start: int, last: dict[int, int], kept: set[int]
+) -> Chunk:
+    end = min(start + CHUNK_SIZE, len(instructions))
+    read_later = [one.out for one in instructions[start:end] if last[one.out] >= end or one.out in kept]
+    return Chunk(instructions[start:end], steps[start:end], frozenset(read_later))
+
+
+def _kernel(instruction: Instruction) -> Callable[..., Any]:
+    assert instruction.kernel is not None
+    return instruction.kernel
+
+
+def _tracebacks(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _clear(frame: FrameType) -> None:
+    try:
+        frame.clear()
+    except RuntimeError:
+        # Still running: somebody else's, as when a kernel resumes a generator.
+        return

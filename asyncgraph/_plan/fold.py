@@ -1,0 +1,91 @@
+"""What depends on constants alone is computed when the plan is made.
+
+Only what raises nothing and warns of nothing is folded: an error or a warning belongs to the run. And
+only what is small: a plan is kept, and so is what was folded into it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from .._graph.node import Node
+from .._graph.op import CONSTANT, GROUP, ITEM, OUTPUT, PLACEHOLDER
+from .estimate import estimate
+from .program import CHECK_EVERY, Checkpoint, Placement, Program
+
+_LARGEST_SIZE: Final = 1 << 16
+"""Elements of the largest result that is kept in a plan."""
+_LONGEST_S: Final = 1e-3
+"""Estimated seconds of the longest kernel that runs while a plan is made."""
+
+
+def fold_constants(program: Program, checkpoint: Checkpoint) -> Program:
+    """The program without the nodes whose values are known, which are in `folded`, on their device."""
+    folded: dict[Node, Any] = {}
+    nodes: list[Node] = []
+    for count, node in enumerate(program.nodes, 1):
+        if not count % CHECK_EVERY:
+            checkpoint()
+        if node.op is CONSTANT:
+            folded[node] = node.params["value"]
+        elif node.op is PLACEHOLDER:
+            folded[node] = node.params["default"]
+        elif (
+            node.op.call is not None
+            or node.op in _NEVER
+            or node.op.name in _WARN
+            or not _try_fold(node, program, folded)
+        ):
+            nodes.append(node)
+    return replace(program, nodes=tuple(nodes), folded=folded)
+
+
+_NEVER: Final = frozenset({GROUP, ITEM, OUTPUT})
+# These warn by Python's own warnings, of which there is one set of filters for all threads, so that
+# nobody can listen to one thread's. The others warn through np.errstate.
+_WARN: Final = frozenset({"mean", "std", "var", "astype"})
+
+
+def _try_fold(node: Node, program: Program, folded: dict[Node, Any]) -> bool:
+    if node.after:
+        return False
+    for one in node.inputs:
+        if program.same.get(one, one) not in folded:
+            return False
+    size = node.spec.size
+    where = program.placements[node]
+    if size is None or size > _LARGEST_SIZE or estimate(node).seconds(0) > _LONGEST_S:
+        return False
+    operands = [
+        _on_device(program.same.get(one, one), folded, program, where) if isinstance(one, Node) else one
+        for one in node.operands
+    ]
+    try:
+        value = _compute(node, operands, where)
+    except Exception:
+        return False  # Whatever it is, it is for the run to raise, in the caller's np.errstate.
+    if isinstance(value, np.ndarray):
+        value.flags.writeable = False
+    folded[node] = value
+    return True
+
+
+def _on_device(node: Node, folded: dict[Node, Any], program: Program, where: Placement) -> Any:
+    home = program.placements.get(node)
+    value = folded[node]
+    if home is not None and not home.on_host:
+        if home.device == where.device and home.backend is where.backend:
+            return value
+        value = home.backend.to_host(value)
+    return value if where.on_host else where.backend.to_device(value, where.device)
+
+
+def _compute(node: Node, operands: Sequence[Any], where: Placement) -> Any:
+    specs = [one.spec if isinstance(one, Node) else one for one in node.operands]
+    kernel = where.backend.kernel(node.op.name, node.params, specs, where.device)
+    with np.errstate(all="raise"):
+        return kernel(*operands)

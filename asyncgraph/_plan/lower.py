@@ -1,0 +1,241 @@
+"""Values get slots, ops their kernels, and devices their transfers.
+
+A run keeps its values in a frame: a list with a slot for each. The plan's template of it holds what is
+the same in every run: Python numbers and folded values. A value that is needed on several devices has a
+slot for each; it is moved once, by an instruction of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final, final
+
+from .._graph.node import Node, Scalar
+from .._graph.op import GROUP, ITEM, OUTPUT, Op
+from .estimate import NOTHING, Estimate, estimate
+from .keys import exact_key
+from .program import CHECK_EVERY, Checkpoint, Placement, Program
+
+
+class Kind(Enum):
+    """How an instruction is carried out."""
+
+    KERNEL = "computed"
+    THREAD = "called in a thread"
+    INLINE = "called on the loop"
+    ASYNC = "awaited on the loop"
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Instruction:
+    """One thing to do.
+
+    Fields:
+        node: what it computes; for a transfer, the node whose value is moved.
+        kind: how it is carried out.
+        kernel: what computes it from the values of `operands`; `None` for a user's function.
+        operands: the slots it reads.
+        out: the slot it fills.
+        where: the device it runs on; `None` for the host, without a backend.
+        after: instructions, by index, that are done first although it reads nothing of theirs.
+        work: what it costs, without the cost of calling it.
+        moves: whether it is a transfer.
+    """
+
+    node: Node
+    kind: Kind
+    kernel: Callable[..., Any] | None
+    operands: tuple[int, ...]
+    out: int
+    where: Placement | None
+    after: tuple[int, ...]
+    work: Estimate
+    moves: bool = False
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Lowered:
+    """A program with slots.
+
+    Fields:
+        instructions: in the program's order, transfers before what needs them.
+        template: a frame before a run: numbers and folded values in their slots, `None` elsewhere.
+        feeds: the slots of the program's feeds, in their order.
+        fetches: the slots of the program's fetches, in their order, where they are computed.
+        homes: the device of each fetch's value, `None` for the host.
+    """
+
+    instructions: tuple[Instruction, ...]
+    template: list[Any]
+    feeds: tuple[int, ...]
+    fetches: tuple[int, ...]
+    homes: tuple[Placement | None, ...]
+
+
+def lower(program: Program, checkpoint: Checkpoint) -> Lowered:
+    """The instructions of a program.
+
+    Raises:
+        NotImplementedError: a backend has no kernel for a node that was placed on it.
+    """
+    lowering = _Lowering(program)
+    for count, node in enumerate(program.nodes, 1):
+        if not count % CHECK_EVERY:
+            checkpoint()
+        lowering.add(node)
+    fetches = [program.same.get(node, node) for node in program.fetches]
+    return Lowered(
+        tuple(lowering.instructions),
+        lowering.template,
+        tuple([lowering.slots[node] for node in program.feeds]),
+        tuple([lowering.slot_at_home(node) for node in fetches]),
+        tuple([lowering.home(node) for node in fetches]),
+    )
+
+
+@final
+class _Lowering:
+    """What is known while instructions are made.
+
+    Fields:
+        instructions, template: as in `Lowered`, so far.
+        slots: where the value of a node is, on the device that computed it.
+        homes: that device; `None` for the host.
+        moved: where it is on other devices; the host is `None`.
+        numbers: the slots of Python numbers and of values that were folded.
+        made_by: the instruction that computes a node.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program: Final = program
+        self.instructions: Final[list[Instruction]] = []
+        self.template: Final[list[Any]] = [None] * len(program.feeds)
+        self.slots: Final[dict[Node, int]] = {node: slot for slot, node in enumerate(program.feeds)}
+        self.homes: Final[dict[Node, Placement | None]] = dict.fromkeys(program.feeds)
+        self.moved: Final[dict[tuple[Node, Placement | None], int]] = {}
+        self.numbers: Final[dict[Hashable, int]] = {}
+        self.made_by: Final[dict[Node, int]] = {}
+
+    def add(self, node: Node) -> None:
+        """Appends the instruction of a node, after the transfers that it needs."""
+        where = self.program.placements.get(node)
+        target = None if where is None or where.on_host else where
+        same = self.program.same
+        operands: list[int] = []
+        for one in node.operands:
+            if isinstance(one, Node):
+                one = same.get(one, one)
+                slot = self.slots.get(one)
+                # Nearly all values are where they are needed.
+                operands.append(slot if slot is not None and self.homes[one] is target else self.slot_on(one, target))
+            else:
+                operands.append(self.number(one))
+        after = tuple([self.made_by[one] for one in map(self._stands, node.after) if one in self.made_by])
+        kind, kernel = self._kernel(node, where)
+        out = self.slots[node] = len(self.template)
+        self.homes[node] = target
+        self.template.append(None)
+        self.made_by[node] = len(self.instructions)
+        work = estimate(node) if where is not None else NOTHING
+        self.instructions.append(Instruction(node, kind, kernel, tuple(operands), out, where, after, work))
+
+    def home(self, node: Node) -> Placement | None:
+        """The device that computes a node; `None` for the host."""
+        if node in self.homes:
+            return self.homes[node]
+        where = self.program.placements.get(node)
+        return None if where is None or where.on_host else where
+
+    def slot_at_home(self, node: Node) -> int:
+        """Where the value of a node is, on the device that computes it."""
+        slot = self.slots.get(node)
+        if slot is None:
+            self.homes[node] = self.home(node)
+            slot = self.slots[node] = len(self.template)
+            self.template.append(self.program.folded[node])
+        return slot
+
+    def slot_on(self, node: Node, target: Placement | None) -> int:
+        """Where the value of a node is, on a device; it is moved there if it is not."""
+        home = self.home(node)
+        if home is target:
+            return self.slot_at_home(node)
+        slot = self.moved.get((node, target))
+        if slot is not None:
+            return slot
+        if node in self.program.folded and node not in self.slots:
+            slot = self._folded_on(node, home, target)
+        elif home is None:
+            assert target is not None
+            slot = self._move(node, partial(_to_device, target), self.slot_at_home(node), target)
+        else:
+            slot = self._move(node, home.backend.to_host, self.slot_at_home(node), home)
+            if target is not None:
+                self.moved[node, None] = slot
+                slot = self._move(node, partial(_to_device, target), slot, target)
+        self.moved[node, target] = slot
+        return slot
+
+    def number(self, value: Scalar) -> int:
+        """The slot of a Python number."""
+        key = exact_key(value)
+        slot = self.numbers.get(key)
+        if slot is None:
+            slot = self.numbers[key] = len(self.template)
+            self.template.append(value)
+        return slot
+
+    def _stands(self, node: Node) -> Node:
+        return self.program.same.get(node, node)
+
+    def _folded_on(self, node: Node, home: Placement | None, target: Placement | None) -> int:
+        # Moved now, not in every run.
+        value = self.program.folded[node]
+        if home is not None:
+            value = home.backend.to_host(value)
+        if target is not None:
+            value = _to_device(target, value)
+        self.template.append(value)
+        return len(self.template) - 1
+
+    def _move(self, node: Node, kernel: Callable[..., Any], source: int, where: Placement) -> int:
+        out = len(self.template)
+        self.template.append(None)
+        move = Instruction(node, Kind.KERNEL, kernel, (source,), out, where, (), NOTHING, moves=True)
+        self.instructions.append(move)
+        return out
+
+    def _kernel(self, node: Node, where: Placement | None) -> tuple[Kind, Callable[..., Any] | None]:
+        call = node.op.call
+        if call is not None:
+            return Kind.ASYNC if call.is_async else _CALL_KINDS[call.where], None
+        make = _HOST_KERNELS.get(node.op)
+        if make is not None:
+            return Kind.KERNEL, make(node)
+        assert where is not None, node
+        specs = [one.spec if isinstance(one, Node) else one for one in node.operands]
+        return Kind.KERNEL, where.backend.kernel(node.op.name, node.params, specs, where.device)
+
+
+_CALL_KINDS: Final = {"thread": Kind.THREAD, "inline": Kind.INLINE}
+
+_HOST_KERNELS: Final[dict[Op, Callable[[Node], Callable[..., Any]]]] = {
+    GROUP: lambda node: _nothing,
+    ITEM: lambda node: itemgetter(node.params["key"]),
+    OUTPUT: lambda node: itemgetter(node.params["index"]),
+}
+"""Kernels of ops that no backend computes."""
+
+
+def _nothing() -> None:
+    return None
+
+
+def _to_device(where: Placement, value: Any) -> Any:
+    return where.backend.to_device(value, where.device)

@@ -1,0 +1,43 @@
+"""Each node that has a kernel gets a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from .._graph.node import Node
+from .._graph.op import CONSTANT, GROUP, ITEM, OUTPUT, PLACEHOLDER
+from .program import Placement, Program
+
+Placer = Callable[[str | None], Placement]
+"""The placement for a requested device, or for `None`; raises if there is none. Given by the session."""
+
+_ON_HOST = frozenset({PLACEHOLDER, CONSTANT, GROUP, ITEM})
+
+
+def place(program: Program, placer: Placer) -> Program:
+    """The program with a placement for every node that has a kernel.
+
+    User ops run on the host, wherever they were asked to run, and so have none.
+
+    Raises:
+        DeviceNotFoundError: a node asks for a device that there is not, and may not run elsewhere.
+    """
+    found: dict[str | None, Placement] = {}
+    placements: dict[Node, Placement] = {}
+    for node in program.nodes:
+        op = node.op
+        if op.call is not None or op in _ON_HOST:
+            continue
+        if op is OUTPUT:
+            # An output is where the call is that it belongs to; a user op's is on the host.
+            where = placements.get(node.inputs[0])
+            if where is not None:
+                placements[node] = where
+            continue
+        wanted = node.requested_device
+        where = found.get(wanted)
+        if where is None:
+            where = found[wanted] = placer(wanted)
+        placements[node] = where
+    return replace(program, placements=placements)

@@ -1,0 +1,162 @@
+"""From what a caller asks for to a plan and its feeds. Shared by the async and the blocking session.
+
+Two caches, both bounded. Requests are found by what the caller wrote: fetches and feed keys, in the
+caller's order, by identity. Plans are found by the indexes of the fetched and fed nodes, in the graph's
+order. Many requests may share a plan; a request knows which of the plan's values are whose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from threading import Lock
+from typing import Any, Final, TypeVar, final
+
+from .._graph.graph import Graph
+from .._graph.node import Node
+from .._plan.compiler import compile_plan
+from .._plan.plan import Plan
+from .._plan.program import Checkpoint
+from .._registry import registry
+from ..errors import FeedError, FetchError, RunArgsError
+from .args import RunArgs
+from .config import SessionConfig
+from .feeds import FeedBinder
+from .fetches import Leaf, leaves_of, resolve
+from .placement import Placer
+
+SMALL_GRAPH: Final = 2000
+"""Nodes of a graph that is planned at once, on the loop: at 10 µs each. Larger ones are planned on a worker."""
+
+_K = TypeVar("_K", bound=Hashable)
+_V = TypeVar("_V")
+
+
+@final
+class Request:
+    """Fetches and feed keys as one caller wrote them, and the plan that serves them.
+
+    Fields:
+        plan: what is run.
+        binder: checks and converts the fed values, in the caller's order.
+        feed_order: for each slot that the plan is fed, which of the caller's values; `None` if the orders agree.
+        runs_inline: whether a run may be done where it is called, if its feeds are small.
+        fetch_order: for each leaf of the fetches, which of the plan's fetches.
+    """
+
+    __slots__ = ("binder", "feed_order", "fetch_order", "plan", "runs_inline")
+
+    def __init__(self, plan: Plan, fetches: list[Node], feeds: list[Node]) -> None:
+        position = {node: index for index, node in enumerate(feeds)}
+        order = tuple([position[node] for node in plan.program.feeds])
+        answers = {one.node: index for index, one in enumerate(plan.fetches)}
+        self.plan: Final = plan
+        self.binder: Final = FeedBinder(feeds)
+        self.feed_order: Final = None if order == tuple(range(len(order))) else order
+        # One chunk is over in a fraction of the budget, so that nobody need look at the clock meanwhile.
+        self.runs_inline: Final = plan.single and len(plan.inline_chunks) <= 1
+        self.fetch_order: Final = tuple([answers[node] for node in fetches])
+
+    def bind(self, values: Mapping[Any, Any], copy: bool) -> tuple[list[Any], int]:
+        """The values of a frame's first slots, and the size of the largest array among them.
+
+        Raises:
+            FeedError: a value does not fit. Nothing has run.
+        """
+        bound, largest = self.binder.bind(tuple(values.values()), copy)
+        if self.feed_order is not None:
+            bound = [bound[index] for index in self.feed_order]
+        return bound, largest
+
+
+@final
+class Engine:
+    """Requests and plans of a graph. Any thread may call anything; no lock is held while a plan is made."""
+
+    def __init__(self, graph: Graph, config: SessionConfig) -> None:
+        self.graph: Final = graph
+        self.config: Final = config
+        self.placer: Final = Placer(registry, config.device, config.soft_placement)
+        self._requests: Final = BoundedCache[tuple[object, ...], Request](4 * config.plan_cache_size)
+        self._plans: Final = BoundedCache[tuple[object, ...], Plan](config.plan_cache_size)
+
+    @property
+    def plan_count(self) -> int:
+        """How many plans are kept."""
+        return len(self._plans)
+
+    def known(self, args: RunArgs[Any]) -> Request | None:
+        """The request for `args`, if it was made before.
+
+        Raises:
+            FetchError: the fetches, or the keys of the feeds, are of no kind that can be.
+        """
+        return self._requests.get(_key(args))
+
+    def request(self, args: RunArgs[Any], checkpoint: Checkpoint) -> Request:
+        """The request for `args`, made if need be.
+
+        Raises:
+            RunArgsError: the graph cannot give what is asked for.
+            DeviceNotFoundError: a node asks for a device that there is not.
+        """
+        key = _key(args)
+        request = self._requests.get(key)
+        if request is None:
+            fetches = [resolve(leaf, self.graph) for leaf in leaves_of(args.fetches)]
+            feeds = self._fed_nodes(args.feeds)
+            request = Request(self._plan(fetches, feeds, checkpoint), fetches, feeds)
+            self._requests.put(key, request)
+        return request
+
+    def _plan(self, fetches: list[Node], feeds: list[Node], checkpoint: Checkpoint) -> Plan:
+        by_index: Callable[[Node], int] = _index
+        wanted = sorted(dict.fromkeys(fetches), key=by_index)
+        given = sorted(feeds, key=by_index)
+        key = (*[node.index for node in wanted], None, *[node.index for node in given])
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = compile_plan(wanted, given, self.placer, checkpoint)
+            self._plans.put(key, plan)
+        return plan
+
+    def _fed_nodes(self, feeds: Mapping[Any, Any]) -> list[Node]:
+        nodes: dict[Node, Any] = {}
+        for key in feeds:
+            if not isinstance(key, (Node, str)):
+                raise FetchError(f"a key of the feeds is {key!r}\n  expected a node, or the name of one")
+            node = resolve(key, self.graph, "feed")
+            if node in nodes:
+                raise FeedError(f"{node.name!r} is fed twice: by {nodes[node]!r} and by {key!r}")
+            nodes[node] = key
+        return list(nodes)
+
+
+def _index(node: Node) -> int:
+    return node.index
+
+
+def _key(args: RunArgs[Any]) -> tuple[object, ...]:
+    fetches, feeds = args.fetches, args.feeds
+    if not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+        raise RunArgsError(f"the feeds are {feeds!r}\n  expected a dict of values by node or name")
+    if fetches.__class__ is Node:
+        return fetches, None, *feeds
+    leaves: list[Leaf] = leaves_of(fetches)
+    return *leaves, None, *feeds
+
+
+@final
+class BoundedCache(dict[_K, _V]):
+    """A dict that forgets its oldest entries. Reading takes no lock."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self._limit: Final = limit
+        self._lock: Final = Lock()
+
+    def put(self, key: _K, value: _V) -> None:
+        """Adds an entry; the oldest goes if there are too many."""
+        with self._lock:
+            self[key] = value
+            while len(self) > self._limit:
+                del self[next(iter(self))]

@@ -1,0 +1,99 @@
+"""Structures of fetches: flattened before a run, rebuilt with the values after it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable, Iterator
+from typing import Any, Final, cast
+
+from .._graph.graph import Graph
+from .._graph.node import Node
+from ..errors import FetchError
+
+Leaf = Node | str
+
+
+def leaves_of(fetches: object) -> list[Leaf]:
+    """The nodes and names of a structure, in its own order.
+
+    Raises:
+        FetchError: there is anything else in it; the message gives the path to it.
+    """
+    leaves: list[Leaf] = []
+    _flatten(fetches, leaves, "fetches")
+    return leaves
+
+
+def rebuild(fetches: Any, values: Iterator[Any]) -> Any:
+    """The structure of `fetches`, in its own types of container, with `values` for its leaves."""
+    if fetches.__class__ is Node or isinstance(fetches, str):
+        return next(values)
+    kind: type[Any] = fetches.__class__
+    if kind is list:
+        return [rebuild(one, values) for one in fetches]
+    if kind is dict:
+        return {key: rebuild(one, values) for key, one in fetches.items()}
+    if isinstance(fetches, list):
+        made = copy.copy(cast("list[Any]", fetches))
+        made[:] = [rebuild(one, values) for one in cast("list[Any]", fetches)]
+        return made
+    if isinstance(fetches, tuple):
+        parts = [rebuild(one, values) for one in cast("tuple[Any, ...]", fetches)]
+        make: Callable[[list[Any]], Any] = getattr(kind, "_make", kind)
+        return make(parts)
+    made = copy.copy(fetches)
+    if isinstance(fetches, dict):
+        for key, one in cast("dict[Any, Any]", fetches).items():
+            made[key] = rebuild(one, values)
+        return made
+    for field in dataclasses.fields(fetches):
+        object.__setattr__(made, field.name, rebuild(getattr(fetches, field.name), values))
+    return made
+
+
+def resolve(leaf: Leaf, graph: Graph, role: str = "fetch") -> Node:
+    """The node of `graph` that a leaf is or names.
+
+    Raises:
+        FetchError: there is none of that name, or it belongs to another graph.
+    """
+    if isinstance(leaf, str):
+        if leaf not in graph:
+            try:
+                return graph[leaf]
+            except KeyError as error:
+                raise FetchError(f"{role}: {error}") from None
+        return graph[leaf]
+    if leaf.graph is not graph:
+        raise FetchError(
+            f"{role}: {leaf!r} belongs to another graph than this session's {graph!r}\n"
+            "  make a Session for its graph, or build the node in this one"
+        )
+    return leaf
+
+
+def _flatten(fetches: object, leaves: list[Leaf], path: str) -> None:
+    if isinstance(fetches, (Node, str)):
+        leaves.append(fetches)
+    elif isinstance(fetches, (list, tuple)):
+        for index, one in enumerate(cast("list[object]", fetches)):
+            if one.__class__ is Node:
+                leaves.append(cast("Node", one))
+            else:
+                _flatten(one, leaves, f"{path}[{index}]")
+    elif isinstance(fetches, dict):
+        for key, one in cast("dict[object, object]", fetches).items():
+            _flatten(one, leaves, f"{path}[{key!r}]")
+    elif dataclasses.is_dataclass(fetches) and not isinstance(fetches, type):
+        for field in dataclasses.fields(fetches):
+            _flatten(getattr(fetches, field.name), leaves, f"{path}.{field.name}")
+    else:
+        raise FetchError(f"{path} is {_described(fetches)}\n  {_EXPECTED}")
+
+
+_EXPECTED: Final = "expected a node, the name of one, or a list, tuple, dict or dataclass of them"
+
+
+def _described(value: object) -> str:
+    return "None" if value is None else f"{value!r} ({type(value).__name__})"

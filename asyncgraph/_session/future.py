@@ -1,0 +1,374 @@
+"""A run in flight, and the future that delivers it."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import CancelledError
+from collections.abc import Awaitable, Generator
+from contextvars import Context
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+
+from anyio import CancelScope
+
+from .._exec.calls import current_call
+from .._exec.inline import InlineRun
+from .._exec.recorder import Recorder
+from .._exec.results import deliver
+from .._exec.run import Run
+from .._graph.node import Node
+from .._plan.ownership import Fetched
+from .._plan.plan import Plan
+from ..errors import FetchError, RunTimeoutError
+from .args import RunArgs
+from .engine import SMALL_GRAPH, Request
+from .fetches import rebuild, resolve
+from .values import RunMetadata, RunValues
+
+if TYPE_CHECKING:
+    from .session import Session
+
+T = TypeVar("T")
+
+
+@final
+class RunFuture(asyncio.Future[RunValues[T]]):
+    """Delivers the `RunValues` of one run. An `asyncio.Future`, made by `Session.submit`.
+
+    It is done when nothing of the run is left: `cancel()` asks the run to end, and the future is
+    cancelled once it has. Cancelling a task that awaits it cancels the run, as with any future.
+    """
+
+    # Fields:
+    #   _session, _args, _context, _began: what is run, for whom, since when.
+    #   _request, _values, _largest: what the args mean and the fed values, once they are checked.
+    #   _run: what runs it; None until it starts and after it has ended.
+    #   _deadline: ends the run when its time is up.
+    #   counts: whether it is one of the runs whose number is limited, and executes.
+    #   nested: whether a node of another run started it.
+    #   _stopping: why it ends, if it was told to before it started.
+    #   _provisional: values that were handed out before the end, by fetch.
+    #   _delivered_values: the values of the plan's fetches, once the run has succeeded.
+    #   _watchers: who waits for a fetch.
+
+    def __init__(self, session: Session, args: RunArgs[T], context: Context, began: float) -> None:
+        super().__init__(loop=session._loop)  # pyright: ignore[reportPrivateUsage]  # one idea in two files
+        self._session: Final = session
+        self._args: Final = args
+        self._context: Final = context
+        self._began: Final = began
+        self._request: Request | None = None
+        self._values: list[Any] | None = None
+        self._largest = 0
+        self._run: Run | InlineRun | None = None
+        self._recorder: Recorder | None = Recorder() if args.options.trace else None
+        self._deadline: asyncio.TimerHandle | None = None
+        self.counts = False
+        self._stopping: BaseException | None = None
+        self._failures: tuple[BaseException, ...] = ()
+        self._provisional: dict[int, Any] = {}
+        self._delivered_values: list[Any] = []
+        self._watchers: dict[Node, list[asyncio.Future[Any]]] = {}
+        self.nested: Final = context.get(current_call) is not None
+
+    # -- what callers use ------------------------------------------------------------------------------
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Asks the run to end; False if it has. The future is cancelled when nothing of the run is left."""
+        if self.done():
+            return False
+        self._stop(CancelledError() if msg is None else CancelledError(msg))
+        return True
+
+    def __await__(self) -> Generator[Any, None, RunValues[T]]:
+        if not self.done():
+            yield from self._wait().__await__()
+        return self.result()
+
+    __iter__ = __await__
+
+    @property
+    def metadata(self) -> RunMetadata:
+        """How the run went, so far; of a run that failed, too."""
+        count = 0 if self._request is None else len(self._request.plan.program.nodes)
+        return RunMetadata(perf_counter() - self._began, count, self._failures, self._recorder)
+
+    def fetched(self, fetch: Node | str) -> Awaitable[Any]:
+        """The value of one of the run's fetches, as soon as it is there: before the run ends, as a rule.
+
+        If the run fails later, the value was never committed. Not waiting any longer does not cancel the run.
+
+        Raises:
+            FetchError: the run does not fetch it.
+            BaseException: what ended the run, if it ended before the value was there.
+        """
+        node = resolve(fetch, self._session.graph)
+        waiter: asyncio.Future[Any] = self.get_loop().create_future()
+        self._watchers.setdefault(node, []).append(waiter)
+        if self._request is not None:
+            self._check_fetched()
+        if self.done():
+            self._release_watchers()
+        else:
+            self._watch()
+        return waiter
+
+    def end(self, error: BaseException) -> None:
+        """As `cancel`, but the run ends with `error`."""
+        if not self.done():
+            self._stop(error)
+
+    # -- the way of a run ------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Finds the plan, and checks and converts the feeds.
+
+        Raises:
+            RunArgsError: the graph cannot give what is asked for, or a value does not fit. Nothing has run.
+        """
+        engine = self._session.engine
+        self._request = engine.request(self._args, self._check_in_time)
+        self._bind()
+
+    def _bind(self) -> None:
+        assert self._request is not None
+        self._values, self._largest = self._request.bind(self._args.feeds, self._args.options.copy_feeds)
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether its plan is found and its feeds are checked."""
+        return self._request is not None
+
+    @property
+    def needs_worker_to_plan(self) -> bool:
+        """Whether planning would hold the loop for long."""
+        engine = self._session.engine
+        return self._request is None and len(engine.graph) > SMALL_GRAPH and engine.known(self._args) is None
+
+    def limit_time(self) -> None:
+        """Starts the clock, if the run has a deadline."""
+        timeout_s = self._args.options.timeout_s
+        if timeout_s is not None and self._deadline is None:
+            left_s = timeout_s - (perf_counter() - self._began)
+            self._deadline = self.get_loop().call_later(left_s, self._out_of_time)
+
+    def slice(self) -> bool:
+        """The next part of the run, if it runs inline; whether there is more. For `Turn`."""
+        if self._run is None:
+            if self.done():
+                return False
+            if self._stopping is not None:
+                self._finish(self._stopping)
+                return False
+            try:
+                self._session.start(self)
+            except BaseException as error:
+                self._finish(error)
+                return False
+        return isinstance(self._run, InlineRun) and self._run.advance()
+
+    def plan_on_worker(self) -> None:
+        """Has the plan made by a worker, and starts the run afterwards."""
+        loop_side = self._session.host.mailbox.post
+
+        def plan() -> None:
+            try:
+                request = self._session.engine.request(self._args, self._check_in_time)
+            except BaseException as error:
+                failure = error
+                loop_side(lambda: self._finish(failure))
+            else:
+                loop_side(lambda: self._planned(request))
+
+        self._session.host.kernels.submit(lambda: self._context.copy().run(plan), at_once=self.nested)
+
+    def _planned(self, request: Request) -> None:
+        if self._stopping is not None:
+            self._finish(self._stopping)
+            return
+        self._request = request
+        try:
+            self._bind()
+        except BaseException as error:
+            self._finish(error)
+            return
+        self._session.host.turn.do(self.slice)
+
+    def start(self) -> None:
+        """Starts the run: admitted, its feeds in hand."""
+        assert self._request is not None and self._values is not None
+        if self._watchers:
+            self._check_fetched()
+        plan, host = self._request.plan, self._session.host
+        frame = plan.frame(self._values)
+        self._values = None
+        plan.count_run()
+        if plan.single and plan.work.seconds(self._largest) <= host.turn.budget_s:
+            self._run = InlineRun(plan, frame, self._context, self._inline_ended, self._recorder)
+            return
+        run = Run(host, plan, frame, self._context, self._largest, self._run_ended, self.nested, self._recorder)
+        self._run = run
+        self._watch()
+        run.start()
+
+    def _stop(self, error: BaseException) -> None:
+        if self._run is not None:
+            self._run.stop(error)
+        elif self._stopping is None:
+            self._stopping = error
+            if not self._session.is_planning(self):
+                self._finish(error)
+
+    def _out_of_time(self) -> None:
+        if not self.done():
+            timeout_s = self._args.options.timeout_s
+            self._stop(RunTimeoutError(f"the run took longer than its timeout_s={timeout_s}"))
+
+    def _check_in_time(self) -> None:
+        if self._stopping is not None:
+            raise self._stopping
+
+    # -- its end ---------------------------------------------------------------------------------------
+
+    def _inline_ended(self, run: InlineRun) -> None:
+        self._finish(run.error)
+
+    def _run_ended(self, run: Run) -> None:
+        error = run.error()
+        self._failures = tuple(run.scheduler.failures[1:])
+        self._finish(error)
+
+    def _finish(self, error: BaseException | None) -> None:
+        """Nothing of the run is left; tells everybody. Once."""
+        if self.done():
+            return
+        if self._deadline is not None:
+            self._deadline.cancel()
+        values: RunValues[T] | None = None
+        if error is None:
+            try:
+                values = self._delivered()
+            except BaseException as failure:  # A backend's transfer can fail like any kernel.
+                error = failure
+        self._run = self._values = None
+        self._provisional.clear()
+        self._session.leave(self)
+        if values is not None:
+            self.set_result(values)
+        elif isinstance(error, CancelledError):
+            super().cancel(*error.args[:1])
+        else:
+            assert error is not None
+            _set_exception(self, error)
+        self._release_watchers()
+
+    def _delivered(self) -> RunValues[T]:
+        assert self._request is not None and self._run is not None
+        plan = self._request.plan
+        values = self._delivered_values = [self._value(index, plan) for index in range(len(plan.fetches))]
+        results = results_of(self._request, self._args, values)
+        return RunValues(results, self._args.options, plan, perf_counter() - self._began, self._recorder)
+
+    def _value(self, index: int, plan: Plan) -> Any:
+        assert self._run is not None
+        if index in self._provisional:
+            return self._provisional[index]
+        return deliver(plan.fetches[index], self._run.frame, self._args.options.results == "host")
+
+    # -- values before the end -------------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        if self._watchers and isinstance(self._run, Run):
+            self._run.watch = self._look
+            self._look()
+
+    def _look(self) -> None:
+        """Hands out the fetches that are there."""
+        if self._request is None or not isinstance(self._run, Run):
+            return
+        plan, scheduler = self._request.plan, self._run.scheduler
+        for index, fetched in enumerate(plan.fetches):
+            waiters = self._watchers.get(fetched.node)
+            if waiters is None or scheduler.stopped:
+                continue
+            filled_by = plan.filled_by(fetched.slot)
+            if filled_by is None or scheduler.is_done(filled_by):
+                if index not in self._provisional:
+                    self._provisional[index] = self._value(index, plan)
+                del self._watchers[fetched.node]
+                for waiter in waiters:
+                    if not waiter.done():
+                        waiter.set_result(self._provisional[index])
+
+    def _fetches(self) -> tuple[Fetched, ...]:
+        return () if self._request is None else self._request.plan.fetches
+
+    def _check_fetched(self) -> None:
+        known = {one.node for one in self._fetches()}
+        for node in [node for node in self._watchers if node not in known]:
+            del self._watchers[node]
+            raise FetchError(f"{node!r} is not among the fetches of this run")
+
+    def _release_watchers(self) -> None:
+        """The run has ended: those who wait for a fetch get its value, or what ended the run."""
+        watchers, self._watchers = self._watchers, {}
+        if not watchers:
+            return
+        error = None if self.cancelled() else self.exception()
+        values = {one.node: value for one, value in zip(self._fetches(), self._delivered_values, strict=False)}
+        for node, waiters in watchers.items():
+            for waiter in waiters:
+                if waiter.done():
+                    continue
+                if self.cancelled():
+                    waiter.cancel()
+                elif error is not None:
+                    waiter.set_exception(error)
+                    waiter.exception()  # Who does not look at it any more need not be told.
+                else:
+                    waiter.set_result(values[node])
+
+    # -- waiting ---------------------------------------------------------------------------------------
+
+    async def _wait(self) -> None:
+        """Waits for the end. A cancellation ends the run, is waited for until nothing is left, and then passes on."""
+        try:
+            await self._next_end()
+        except CancelledError as error:
+            self.cancel(*error.args[:1])
+            # An anyio scope cancels again in every turn of the loop, unless it is told to wait.
+            with CancelScope(shield=True):
+                while not self.done():
+                    try:
+                        await self._next_end()
+                    except CancelledError:
+                        continue  # One is enough; it is raised below.
+            if not self.cancelled():
+                self.exception()  # Nobody will ask: the caller is cancelled.
+            raise
+
+    def _next_end(self) -> asyncio.Future[None]:
+        waiter: asyncio.Future[None] = self.get_loop().create_future()
+
+        def wake(_: object) -> None:
+            if not waiter.done():
+                waiter.set_result(None)
+
+        self.add_done_callback(wake)
+        return waiter
+
+
+def results_of(request: Request, args: RunArgs[Any], values: list[Any]) -> Any:
+    """The results of a run, in the structure of its fetches, from the values of its plan's fetches."""
+    order = request.fetch_order
+    if args.fetches.__class__ is Node:
+        return values[order[0]]
+    return rebuild(args.fetches, iter([values[index] for index in order]))
+
+
+def _set_exception(future: asyncio.Future[Any], error: BaseException) -> None:
+    if isinstance(error, StopIteration):
+        wrapped = RuntimeError("a run ended with StopIteration, which no future can carry")
+        wrapped.__cause__ = error
+        error = wrapped
+    future.set_exception(error)

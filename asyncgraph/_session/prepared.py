@@ -1,0 +1,43 @@
+"""A run with its fetches and feed keys settled: what is left is the values."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import TYPE_CHECKING, Any, Final, final
+
+from .._graph.node import Node
+from .._plan.compiler import no_checkpoint
+from ..errors import RunArgsError
+from .args import Fetches, RunArgs
+from .fetches import resolve
+from .values import RunValues
+
+if TYPE_CHECKING:
+    from .session import Session
+
+
+@final
+class PreparedRun:
+    """`await prepared(a, b)` is `await session.run(RunArgs(fetches, {x: a, y: b}))`. Made by `Session.prepare`."""
+
+    def __init__(self, session: Session, fetches: Fetches, feeds: Sequence[Node | str]) -> None:
+        self._session: Final = session
+        self._fetches: Final = fetches
+        self._feeds: Final = tuple([resolve(key, session.graph, "feed") for key in feeds])
+        if len(set(self._feeds)) < len(self._feeds):
+            raise RunArgsError(f"a node is fed twice: {', '.join([node.name for node in self._feeds])}")
+        # What is wrong with them is said now, not at the first call.
+        session.engine.request(RunArgs[Any](fetches, dict.fromkeys(self._feeds)), no_checkpoint)
+
+    def __call__(self, *values: Any) -> Awaitable[RunValues[Any]]:
+        """Runs with `values` for the feeds, in their order. Awaited like `Session.run`.
+
+        Raises:
+            RunArgsError: there are too many values, or too few.
+        """
+        if len(values) != len(self._feeds):
+            raise RunArgsError(f"{self!r} takes {len(self._feeds)} values, not {len(values)}")
+        return self._session.run(RunArgs[Any](self._fetches, dict(zip(self._feeds, values, strict=True))))
+
+    def __repr__(self) -> str:
+        return f"<prepared run of ({', '.join([node.name for node in self._feeds])})>"

@@ -1,0 +1,86 @@
+"""What a run gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar, final
+
+from .._exec.recorder import Recorder
+from .._plan.plan import Plan
+from ..tracing import Trace
+from .args import RunOptions
+
+T = TypeVar("T")
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class RunMetadata:
+    """What is known of how a run went.
+
+    Fields:
+        wall_s: seconds from the call to the results.
+        node_count: how many nodes were computed.
+        failures: what failed while a run ended that had failed already.
+    """
+
+    wall_s: float
+    node_count: int
+    failures: tuple[BaseException, ...] = ()
+    _recorder: Recorder | None = None
+
+    @property
+    def trace(self) -> Trace | None:
+        """What ran when, and where; `None` without `RunOptions(trace=True)`."""
+        return None if self._recorder is None else Trace(tuple(self._recorder.spans), self._recorder.start_s)
+
+    @property
+    def node_seconds(self) -> Mapping[str, float]:
+        """Seconds each node took, by name; empty without `RunOptions(trace=True)`."""
+        spans = () if self._recorder is None else self._recorder.spans
+        return {span.node.name: span.end_s - span.start_s for span in spans}
+
+
+@final
+class RunValues(Generic[T]):
+    """What a run gives back. Immutable.
+
+    Fields:
+        results: the values of the fetches, in their structure and its types of container. Arrays are the
+            caller's own and writable, except those that share memory with a feed or a constant, which
+            are read-only. What user ops returned is as they returned it.
+        options: those of the run.
+        metadata: how it went.
+    """
+
+    __slots__ = ("_plan", "_recorder", "_wall_s", "options", "results")
+    results: Final[T]
+    options: Final[RunOptions]
+
+    def __init__(self, results: T, options: RunOptions, plan: Plan, wall_s: float, recorder: Recorder | None) -> None:
+        _set_results(self, results)
+        _set_options(self, options)
+        _set_plan(self, plan)
+        _set_wall_s(self, wall_s)
+        _set_recorder(self, recorder)
+
+    @property
+    def metadata(self) -> RunMetadata:
+        """How the run went."""
+        return RunMetadata(self._wall_s, len(self._plan.program.nodes), (), self._recorder)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"RunValues is immutable: {name!r} cannot be set")
+
+    def __repr__(self) -> str:
+        return f"RunValues({self.results!r})"
+
+
+# As in `args`: each value of each run passes here.
+_slots: Final[Mapping[str, Any]] = vars(RunValues)
+_set_results: Final[Any] = _slots["results"].__set__
+_set_options: Final[Any] = _slots["options"].__set__
+_set_plan: Final[Any] = _slots["_plan"].__set__
+_set_wall_s: Final[Any] = _slots["_wall_s"].__set__
+_set_recorder: Final[Any] = _slots["_recorder"].__set__
