@@ -119,8 +119,6 @@ def unstack(x: Operand, /, *, axis: int = 0, name: str | None = None) -> tuple[N
 def _listed(op: str, arrays: object) -> tuple[object, ...]:
     if not isinstance(arrays, (list, tuple)):
         raise SpecTypeError(f"{op} takes a list or a tuple of arrays, not {arrays!r}")
-    if not arrays:
-        raise SpecError(f"{op}: the list of arrays is empty")
     return tuple(cast("Sequence[object]", arrays))
 
 

@@ -12,7 +12,7 @@ from asyncgraph._graph.spec import ArraySpec
 from asyncgraph.errors import SpecError, SpecTypeError
 from asyncgraph.ops import indexing
 
-from .oracle import QUICK, SHAPES, Array, check, check_rows, integers, is_rowwise, one_axis, placeholder
+from .oracle import QUICK, SHAPES, Array, check, check_rows, integers, is_rowwise, one_axis, placeholder, says_rowwise
 from .strategies import DTYPES, arrays
 
 BOUNDS = st.one_of(st.none(), st.integers(-4, 4))
@@ -175,3 +175,10 @@ def test_rows_are_apart_in_take_along_another_axis_of_the_same_for_all(
 
 def test_rows_are_not_apart_in_take_by_rows() -> None:
     assert not is_rowwise(lambda x, i: indexing.take(x, i, axis=0), [(4,), (3,)], [False, True])
+
+
+def test_rows_of_an_unknown_rank_are_not_apart() -> None:
+    with Graph() as graph:
+        x = placeholder(graph, ArraySpec("int8", None))
+        assert not says_rowwise(x[:, 0], [True])
+        assert not says_rowwise(indexing.take(x, [0], axis=1), [True, False])

@@ -13,7 +13,7 @@ from asyncgraph._graph.spec import ArraySpec
 from asyncgraph.errors import SpecError, SpecTypeError
 from asyncgraph.ops import linalg
 
-from .oracle import QUICK, SHAPES, check, check_rows, integers, is_rowwise, placeholder
+from .oracle import QUICK, SHAPES, check, check_rows, integers, is_rowwise, placeholder, says_rowwise
 from .strategies import DTYPES, arrays
 
 MATMUL = "(m?,k),(k,n?)->(m?,n?)"
@@ -217,3 +217,11 @@ def test_rows_are_apart_in_vecdot_if_they_meet_and_are_not_contracted(
 @pytest.mark.parametrize(("shape", "apart"), [((2, 3, 4), True), ((2, 3), False)])
 def test_rows_are_apart_in_a_transpose_of_a_stack(shape: tuple[int, ...], apart: bool) -> None:
     assert check_rows(linalg.matrix_transpose, [integers(shape)], [True]) is apart
+
+
+def test_rows_of_an_unknown_rank_are_not_apart() -> None:
+    with Graph() as graph:
+        x, w = placeholder(graph, ArraySpec("int8", None)), placeholder(graph, ArraySpec("int8", (3, 3)))
+        for build in (linalg.matmul, linalg.vecdot, linalg.tensordot):
+            assert not says_rowwise(build(x, w), [True, False])
+        assert not says_rowwise(linalg.matrix_transpose(x), [True])

@@ -14,7 +14,7 @@ from asyncgraph._graph.graph import Graph
 from asyncgraph._graph.node import Node
 from asyncgraph._graph.rules.tables import VIEWS
 from asyncgraph._graph.spec import ArraySpec
-from asyncgraph.errors import SpecError, SpecTypeError
+from asyncgraph.errors import NodeValueError, SpecError, SpecTypeError
 from asyncgraph.ops import manipulation
 
 from .helpers import evaluate
@@ -273,6 +273,23 @@ def test_rows_are_apart_in_arrays_that_are_broadcast_if_they_meet(
     assert is_rowwise(manipulation.broadcast_arrays, shapes, carries) is apart
 
 
+@pytest.mark.parametrize(
+    ("build", "expected"),
+    [
+        (lambda: manipulation.reshape(3, (1,)), np.reshape(3, (1,))),
+        (lambda: manipulation.expand_dims(True, 0), np.expand_dims(True, 0)),
+        (lambda: manipulation.broadcast_to(2.5, (2,)), np.broadcast_to(2.5, (2,))),
+        (lambda: manipulation.stack([1, 2.5]), np.stack([1, 2.5])),
+        (lambda: manipulation.concat([[1, 2], [2.5]]), np.concat([[1, 2], [2.5]])),
+    ],
+)
+def test_numbers_and_lists_are_arrays(build: Callable[[], Node], expected: Array) -> None:
+    with Graph():
+        node = build()
+        assert (node.dtype, node.shape) == (expected.dtype, expected.shape)
+        assert same(evaluate(node), expected)
+
+
 # -- names -------------------------------------------------------------------------------------------
 
 
@@ -412,7 +429,7 @@ def test_what_can_never_be_joined_is_an_error_that_shows_the_specs(
 @pytest.mark.parametrize(
     ("build", "error", "text"),
     [
-        (lambda x: manipulation.concat([]), SpecError, "concat: the list of arrays is empty"),
+        (lambda x: manipulation.concat([]), SpecError, "there is nothing to join"),
         (lambda x: manipulation.stack(x), SpecTypeError, "stack takes a list or a tuple of arrays, not <placeholder"),
         (
             lambda x: vars(manipulation)["squeeze"](x, None),
@@ -421,6 +438,13 @@ def test_what_can_never_be_joined_is_an_error_that_shows_the_specs(
         ),
         (lambda x: vars(manipulation)["reshape"](x, ("n", 3)), SpecTypeError, "reshape: shape takes ints, not 'n'"),
         (lambda x: manipulation.flip(x, axis=True), SpecTypeError, "flip: axis takes ints, not True"),
+        (lambda x: manipulation.flip(x, axis=x), NodeValueError, "a node as an index"),
+        (lambda x: manipulation.broadcast_to(x, (-1, 3)), SpecError, "a dimension is negative"),
+        (
+            lambda x: manipulation.broadcast_arrays(*[x] * 65),
+            SpecError,
+            "at most 64 arrays are broadcast at once, not 65",
+        ),
         (
             lambda x: manipulation.roll(x, (1, 2), axis=0),
             SpecError,

@@ -73,6 +73,11 @@ def test_where_takes_python_numbers_as_numpy_does(data: st.DataObject) -> None:
         assert same(evaluate(node, dict(zip(nodes, (condition, x), strict=True))), expected)
 
 
+def test_a_number_that_fits_no_dtype_is_an_error() -> None:
+    with Graph() as graph, pytest.raises(SpecOverflowError, match="where cannot take"):
+        searching.where(True, placeholder(graph, ArraySpec("uint8", ())), 2**70)
+
+
 def test_where_of_shapes_that_do_not_fit_is_an_error_that_shows_the_specs() -> None:
     with Graph() as graph, pytest.raises(SpecError) as raised:
         searching.where(placeholder(graph, ArraySpec("bool", ("n", 3))), placeholder(graph, ArraySpec("int8", (4,))), 1)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from asyncgraph._graph.graph import Graph
 from asyncgraph._graph.spec import ArraySpec
-from asyncgraph.errors import SpecError, SpecTypeError
+from asyncgraph.errors import SpecError, SpecOverflowError, SpecTypeError
 from asyncgraph.ops import statistical
 
 from .helpers import evaluate
@@ -124,6 +124,14 @@ def test_what_numpy_cannot_sum_is_an_error_when_it_is_built() -> None:
 
         with pytest.raises(SpecTypeError, match="sum cannot take datetime64"):
             statistical.sum(x)
+
+
+def test_a_number_is_reduced_as_the_array_made_of_it() -> None:
+    with Graph():
+        assert same(evaluate(statistical.sum(True)), np.sum(True))
+        assert same(evaluate(statistical.mean(3)), np.mean(3))
+        with pytest.raises(SpecOverflowError, match="the number fits no dtype"):
+            statistical.sum(2**70)
 
 
 def test_a_correction_is_a_number() -> None:
