@@ -21,6 +21,8 @@ def deliver(fetched: Fetched, frame: Frame, on_host: bool) -> Any:
     `on_host` false leaves it on its device, in its backend's own arrays.
     """
     value = frame[fetched.slot]
+    if fetched.plain and value.__class__ is np.ndarray:
+        return value
     if fetched.home is not None:
         if not on_host:
             return value

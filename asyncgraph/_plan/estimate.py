@@ -7,6 +7,7 @@ grows with the data; the half microsecond that any call takes is not in it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -40,6 +41,12 @@ class Estimate:
     def seconds(self, elements: int) -> float:
         """The estimate for a run whose largest fed array has so many elements."""
         return self.fixed_s + self.per_element_s * elements
+
+    def most_elements(self, budget_s: float) -> float:
+        """How large the largest fed array may be for the estimate to stay within a budget; -1 for never."""
+        if self.fixed_s > budget_s:
+            return -1
+        return (budget_s - self.fixed_s) / self.per_element_s if self.per_element_s else math.inf
 
     def __add__(self, other: Estimate) -> Estimate:
         return Estimate(self.fixed_s + other.fixed_s, self.per_element_s + other.per_element_s)

@@ -42,6 +42,7 @@ class Fetched:
         owner: what is done with it.
         lenders: the slots of feeds and constants that it may be a view of.
         home: the device that it is on, `None` for the host.
+        plain: whether it is handed out as it is, if it is an array: nearly always.
     """
 
     node: Node
@@ -49,6 +50,7 @@ class Fetched:
     owner: Owner
     lenders: tuple[int, ...]
     home: Placement | None
+    plain: bool = False
 
 
 def owners_of_fetches(program: Program, lowered: Lowered) -> tuple[Fetched, ...]:
@@ -82,7 +84,7 @@ def _fetched(
         return Fetched(node, slot, Owner.USER, (), home)
     own_roots = roots.get(slot)
     if own_roots is None:
-        return Fetched(node, slot, Owner.CALLER, (), home)
+        return Fetched(node, slot, Owner.CALLER, (), home, plain=home is None)
     lenders = tuple(sorted(root for root in own_roots if root not in made))
     if any(taken[root] > 1 for root in own_roots if root in made):
         owner = Owner.SHARED

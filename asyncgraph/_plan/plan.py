@@ -51,7 +51,7 @@ class Plan:
         self._template: Final = lowered.template
         self._tail: Final = lowered.template[self.feeds :]
         self._runs = 0
-        self._cold: list[Chunk] | None = None
+        self._cold: Final = [chunk for chunks in self.chunks for chunk in chunks]
 
     def frame(self, feeds: list[Any]) -> Frame:
         """A frame for one run, with the fed values in it."""
@@ -59,17 +59,17 @@ class Plan:
 
     def count_run(self) -> None:
         """Called once a run. A plan that turns out to be hot is emitted, one chunk a run."""
-        self._runs += 1
-        if self._runs < _HOT_RUNS or self._cold == []:
-            return
-        if self._cold is None:
-            self._cold = [chunk for chunks in self.chunks for chunk in chunks]
         if self._cold:
-            try:
-                chunk = self._cold.pop()
-            except IndexError:
-                return  # Another thread took the last one.
-            chunk.emit(self._template, self.feeds)
+            self._runs += 1
+            if self._runs >= _HOT_RUNS:
+                self._emit_one()
+
+    def _emit_one(self) -> None:
+        try:
+            chunk = self._cold.pop()
+        except IndexError:
+            return  # Another thread took the last one.
+        chunk.emit(self._template, self.feeds)
 
     def filled_by(self, slot: int) -> int | None:
         """The segment that fills a fetched slot; `None` for one that is filled before the run."""

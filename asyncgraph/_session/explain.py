@@ -57,7 +57,7 @@ class Explanation:
         if not work.per_element_s:
             where = "on the loop" if work.fixed_s <= budget else "on a worker"
             return f"{where}: about {work.fixed_s * 1e6:.3g} µs of work"
-        most = (budget - work.fixed_s) / work.per_element_s
+        most = work.most_elements(budget)
         if most <= 0:
             return "on a worker, whatever is fed"
         return f"on the loop while the largest fed array has at most {most:,.0f} elements, else on a worker"

@@ -16,8 +16,6 @@ from anyio import CancelScope
 
 from .._exec.blas import blas
 from .._exec.host import Host
-from .._exec.inline import explain_failure
-from .._exec.results import deliver
 from .._graph.building import current_graph
 from .._graph.graph import Graph
 from .._graph.node import Node
@@ -25,10 +23,11 @@ from .._plan.compiler import no_checkpoint
 from ..errors import RunArgsError, SessionClosedError, SessionLoopError, SessionOverloadedError
 from .args import DEFAULT_OPTIONS, Feeds, Fetches, RunArgs, RunOptions
 from .config import SessionConfig
-from .engine import Engine, Request
+from .engine import Engine
 from .explain import Explanation
 from .forks import generation
-from .future import RunFuture, results_of
+from .future import RunFuture
+from .inline import run_inline
 from .prepared import PreparedRun
 from .statistics import SessionStatistics
 from .streams import RunMap, RunStream
@@ -127,8 +126,10 @@ class Session:
         if turn.has_time and self._executing < self.config.max_concurrent_runs:
             request = self.engine.known(asked)
             if request is not None and request.runs_inline and asked.options is DEFAULT_OPTIONS:
-                values = self._run_now(host, request, asked, began)
+                values = run_inline(request, asked, turn, began)
                 if values is not None:
+                    self._started += 1
+                    self._ended += 1
                     return values
         future = RunFuture(self, asked, copy_context(), began)
         self._enter(future)
@@ -139,31 +140,6 @@ class Session:
         finally:
             # Exceptions keep this frame, and it keeps what was fed.
             del future, asked, args, feeds
-
-    def _run_now(self, host: Host, request: Request, args: RunArgs[T], began: float) -> RunValues[T] | None:
-        """The values of a run that is cheap enough to be done here and now; `None` if it is not."""
-        plan = request.plan
-        values, largest = request.bind(args.feeds, False)
-        if plan.work.seconds(largest) > host.turn.budget_s:
-            return None
-        frame = plan.frame(values)
-        plan.count_run()
-        try:
-            for chunk in plan.inline_chunks:
-                chunk.run(frame)
-            delivered = [deliver(one, frame, True) for one in plan.fetches]
-        except BaseException as error:
-            explain_failure(plan, 0, error)
-            frame.clear()
-            values.clear()
-            del args
-            raise
-        results = results_of(request, args, delivered)
-        self._started += 1
-        self._ended += 1
-        now = perf_counter()
-        host.turn.charge(now - began)
-        return RunValues(results, args.options, plan, now - began, None)
 
     @overload
     def submit(self, args: RunArgs[T], /) -> RunFuture[T]: ...
