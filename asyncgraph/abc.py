@@ -94,7 +94,7 @@ class Backend(ABC):
     ) -> Kernel:
         """What computes `op` on arrays of `device`.
 
-        Called once for each node of a plan. `params` has the names of the Array API standard's
+        Called when a plan is made; nodes that apply an op without parameters to equal specs share a kernel. `params` has the names of the Array API standard's
         keywords; an operand is a spec, or a Python number that the kernel will be called with.
 
         Raises:

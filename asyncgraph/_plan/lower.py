@@ -31,9 +31,8 @@ class Kind(Enum):
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False)
 class Instruction:
-    """One thing to do.
+    """One thing to do. Never changed; not a frozen dataclass, which takes four times as long to make.
 
     Fields:
         node: what it computes; for a transfer, the node whose value is moved.
@@ -47,15 +46,29 @@ class Instruction:
         moves: whether it is a transfer.
     """
 
-    node: Node
-    kind: Kind
-    kernel: Callable[..., Any] | None
-    operands: tuple[int, ...]
-    out: int
-    where: Placement | None
-    after: tuple[int, ...]
-    work: Estimate
-    moves: bool = False
+    __slots__ = ("after", "kernel", "kind", "moves", "node", "operands", "out", "where", "work")
+
+    def __init__(
+        self,
+        node: Node,
+        kind: Kind,
+        kernel: Callable[..., Any] | None,
+        operands: tuple[int, ...],
+        out: int,
+        where: Placement | None,
+        after: tuple[int, ...],
+        work: Estimate,
+        moves: bool = False,
+    ) -> None:
+        self.node: Final = node
+        self.kind: Final = kind
+        self.kernel: Final = kernel
+        self.operands: Final = operands
+        self.out: Final = out
+        self.where: Final = where
+        self.after: Final = after
+        self.work: Final = work
+        self.moves: Final = moves
 
 
 @final
@@ -110,6 +123,8 @@ class _Lowering:
         moved: where it is on other devices; the host is `None`.
         numbers: the slots of Python numbers and of values that were folded.
         made_by: the instruction that computes a node.
+        known: kernels and estimates of ops without parameters, by op, device and specs: most graphs apply
+            few ops to few specs.
     """
 
     def __init__(self, program: Program) -> None:
@@ -121,28 +136,31 @@ class _Lowering:
         self.moved: Final[dict[tuple[Node, Placement | None], int]] = {}
         self.numbers: Final[dict[Hashable, int]] = {}
         self.made_by: Final[dict[Node, int]] = {}
+        self.known: Final[dict[tuple[object, ...], tuple[Kind, Callable[..., Any] | None, Estimate]]] = {}
 
     def add(self, node: Node) -> None:
         """Appends the instruction of a node, after the transfers that it needs."""
         where = self.program.placements.get(node)
         target = None if where is None or where.on_host else where
         same = self.program.same
+        slots, homes = self.slots, self.homes
         operands: list[int] = []
         for one in node.operands:
             if isinstance(one, Node):
                 one = same.get(one, one)
-                slot = self.slots.get(one)
+                slot = slots.get(one)
                 # Nearly all values are where they are needed.
-                operands.append(slot if slot is not None and self.homes[one] is target else self.slot_on(one, target))
+                operands.append(slot if slot is not None and homes[one] is target else self.slot_on(one, target))
             else:
                 operands.append(self.number(one))
-        after = tuple([self.made_by[one] for one in map(self._stands, node.after) if one in self.made_by])
-        kind, kernel = self._kernel(node, where)
+        after: tuple[int, ...] = ()
+        if node.after:
+            after = tuple([self.made_by[one] for one in map(self._stands, node.after) if one in self.made_by])
+        kind, kernel, work = self._kernel(node, where)
         out = self.slots[node] = len(self.template)
         self.homes[node] = target
         self.template.append(None)
         self.made_by[node] = len(self.instructions)
-        work = estimate(node) if where is not None else NOTHING
         self.instructions.append(Instruction(node, kind, kernel, tuple(operands), out, where, after, work))
 
     def home(self, node: Node) -> Placement | None:
@@ -211,16 +229,25 @@ class _Lowering:
         self.instructions.append(move)
         return out
 
-    def _kernel(self, node: Node, where: Placement | None) -> tuple[Kind, Callable[..., Any] | None]:
+    def _kernel(self, node: Node, where: Placement | None) -> tuple[Kind, Callable[..., Any] | None, Estimate]:
         call = node.op.call
         if call is not None:
-            return Kind.ASYNC if call.is_async else _CALL_KINDS[call.where], None
+            return Kind.ASYNC if call.is_async else _CALL_KINDS[call.where], None, NOTHING
         make = _HOST_KERNELS.get(node.op)
         if make is not None:
-            return Kind.KERNEL, make(node)
+            return Kind.KERNEL, make(node), NOTHING
         assert where is not None, node
+        if node.params or node.operands is not node.inputs:
+            return self._asked(node, where)
+        key = (node.op, where, node.spec, *[one.spec for one in node.inputs])
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = self._asked(node, where)
+        return known
+
+    def _asked(self, node: Node, where: Placement) -> tuple[Kind, Callable[..., Any] | None, Estimate]:
         specs = [one.spec if isinstance(one, Node) else one for one in node.operands]
-        return Kind.KERNEL, where.backend.kernel(node.op.name, node.params, specs, where.device)
+        return Kind.KERNEL, where.backend.kernel(node.op.name, node.params, specs, where.device), estimate(node)
 
 
 _CALL_KINDS: Final = {"thread": Kind.THREAD, "inline": Kind.INLINE}

@@ -17,9 +17,9 @@ CHECK_EVERY: Final = 1024
 
 
 @final
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """Where a node runs: a device, and the backend that has it."""
+    """Where a node runs: a device, and the backend that has it. One object for each device of a session."""
 
     backend: Backend
     device: Device
