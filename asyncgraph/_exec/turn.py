@@ -6,11 +6,11 @@ timers, its I/O and everybody else at least once a budget, however many cheap ru
 
 from __future__ import annotations
 
-from asyncio import AbstractEventLoop
+from asyncio import AbstractEventLoop, Future
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final, final
+from typing import Any, Final, final
 
 Slice = Callable[[], bool]
 """A part of some inline work; whether there is more of it. Never raises."""
@@ -35,6 +35,10 @@ class Turn:
         self._loop: Final = loop
         self._waiting: Final[deque[Slice]] = deque()
         self._marked = False
+
+    def create_future(self) -> Future[Any]:
+        """A future of the loop."""
+        return self._loop.create_future()
 
     @property
     def waiting(self) -> int:

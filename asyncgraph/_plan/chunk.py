@@ -33,7 +33,14 @@ def interpret(steps: Sequence[Step], frame: Frame) -> None:
     """Computes `steps` on a frame, one after the other."""
     position = -1
     for position, (kernel, operands, out, dead) in enumerate(steps):  # noqa: B007  # read after a failure
-        frame[out] = kernel(*[frame[slot] for slot in operands])
+        # Nearly all ops take two operands or one; spelled out, a step takes half the time.
+        if len(operands) == 2:
+            first, second = operands
+            frame[out] = kernel(frame[first], frame[second])
+        elif len(operands) == 1:
+            frame[out] = kernel(frame[operands[0]])
+        else:
+            frame[out] = kernel(*[frame[slot] for slot in operands])
         for slot in dead:
             frame[slot] = None
 

@@ -136,7 +136,7 @@ class BlockingSession:
         """
         asked = cast("RunArgs[T]", as_args(args, feeds, options))
         self._check_open()
-        self.engine.request(asked, no_checkpoint).bind(asked.feeds, False)
+        self.engine.request(asked, no_checkpoint).bind(tuple(asked.feeds.values()), False)
         future: Future[RunValues[T]] = Future()
         context = copy_context()
 
@@ -222,7 +222,7 @@ class _Here:
     def values(self) -> RunValues[Any]:
         """Runs it."""
         options, plan = self._args.options, self._request.plan
-        feeds, _ = self._request.bind(self._args.feeds, options.copy_feeds)
+        feeds, _ = self._request.bind(tuple(self._args.feeds.values()), options.copy_feeds)
         frame = plan.frame(feeds)
         plan.count_run()
         try:

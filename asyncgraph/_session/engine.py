@@ -58,13 +58,13 @@ class Request:
         self.runs_inline: Final = plan.single and len(plan.inline_chunks) <= 1
         self.fetch_order: Final = tuple([answers[node] for node in fetches])
 
-    def bind(self, values: Mapping[Any, Any], copy: bool) -> tuple[list[Any], int]:
+    def bind(self, values: tuple[Any, ...], copy: bool) -> tuple[list[Any], int]:
         """The values of a frame's first slots, and the size of the largest array among them.
 
         Raises:
             FeedError: a value does not fit. Nothing has run.
         """
-        bound, largest = self.binder.bind(tuple(values.values()), copy)
+        bound, largest = self.binder.bind(values, copy)
         if self.feed_order is not None:
             bound = [bound[index] for index in self.feed_order]
         return bound, largest

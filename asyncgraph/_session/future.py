@@ -132,7 +132,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
     def _bind(self) -> None:
         assert self._request is not None
-        self._values, self._largest = self._request.bind(self._args.feeds, self._args.options.copy_feeds)
+        self._values, self._largest = self._request.bind(tuple(self._args.feeds.values()), self._args.options.copy_feeds)
 
     @property
     def is_prepared(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, final
 
 from .._graph.node import Node
@@ -10,6 +11,7 @@ from .._plan.compiler import no_checkpoint
 from ..errors import RunArgsError
 from .args import Fetches, RunArgs
 from .fetches import resolve
+from .inline import run_request
 from .values import RunValues
 
 if TYPE_CHECKING:
@@ -27,17 +29,30 @@ class PreparedRun:
         if len(set(self._feeds)) < len(self._feeds):
             raise RunArgsError(f"a node is fed twice: {', '.join([node.name for node in self._feeds])}")
         # What is wrong with them is said now, not at the first call.
-        session.engine.request(RunArgs[Any](fetches, dict.fromkeys(self._feeds)), no_checkpoint)
+        self._request: Final = session.engine.request(RunArgs[Any](fetches, dict.fromkeys(self._feeds)), no_checkpoint)
 
-    def __call__(self, *values: Any) -> Awaitable[RunValues[Any]]:
-        """Runs with `values` for the feeds, in their order. Awaited like `Session.run`.
+    async def __call__(self, *values: Any) -> RunValues[Any]:
+        """Runs with `values` for the feeds, in their order. As `Session.run` in all else.
 
         Raises:
             RunArgsError: there are too many values, or too few.
         """
+        began = perf_counter()
         if len(values) != len(self._feeds):
             raise RunArgsError(f"{self!r} takes {len(self._feeds)} values, not {len(values)}")
-        return self._session.run(RunArgs[Any](self._fetches, dict(zip(self._feeds, values, strict=True))))
+        if self._request.runs_inline:
+            turn = self._session.turn_with_time()
+            if turn is not None:
+                try:
+                    done = run_request(self._request, self._fetches, values, began)
+                finally:
+                    turn.charge(perf_counter() - began)
+                if done is not None:
+                    self._session.count_run()
+                    return done
+        args = RunArgs[Any](self._fetches, dict(zip(self._feeds, values, strict=True)))
+        del values
+        return await self._session.run(args)
 
     def __repr__(self) -> str:
         return f"<prepared run of ({', '.join([node.name for node in self._feeds])})>"

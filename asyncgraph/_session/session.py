@@ -15,7 +15,9 @@ from typing import Any, Final, TypeVar, cast, final, overload
 from anyio import CancelScope
 
 from .._exec.blas import blas
+from .._exec.calls import current_call
 from .._exec.host import Host
+from .._exec.turn import Turn
 from .._graph.building import current_graph
 from .._graph.graph import Graph
 from .._graph.node import Node
@@ -27,7 +29,7 @@ from .engine import Engine
 from .explain import Explanation
 from .forks import generation
 from .future import RunFuture
-from .inline import run_inline
+from .inline import QueuedRun, run_inline
 from .prepared import PreparedRun
 from .statistics import SessionStatistics
 from .streams import RunMap, RunStream
@@ -123,14 +125,19 @@ class Session:
         if host is None or get_running_loop() is not host.loop or self._generation != generation.number or self._closed:
             host = self._open()
         turn = host.turn
-        if turn.has_time and self._executing < self.config.max_concurrent_runs:
-            request = self.engine.known(asked)
-            if request is not None and request.runs_inline and asked.options is DEFAULT_OPTIONS:
-                values = run_inline(request, asked, turn, began)
-                if values is not None:
-                    self._started += 1
-                    self._ended += 1
-                    return values
+        if asked.options is DEFAULT_OPTIONS and self._executing < self.config.max_concurrent_runs:
+            if turn.has_time:
+                try:
+                    values = run_inline(self.engine, asked, began)
+                finally:
+                    # Also of runs that fail: who tries again and again must still let the loop go on.
+                    turn.charge(perf_counter() - began)
+            else:
+                self._check_load(turn.waiting)
+                values = await QueuedRun(self.engine, asked, began, turn)
+            if values is not None:
+                self.count_run()
+                return values
         future = RunFuture(self, asked, copy_context(), began)
         self._enter(future)
         future.limit_time()
@@ -258,6 +265,20 @@ class Session:
             abandoned=() if host is None else tuple(host.abandoned.values()),
         )
 
+    def turn_with_time(self) -> Turn | None:
+        """The loop's turn, if a run may be done in it here and now.
+
+        Raises:
+            SessionError: the session can take no run.
+        """
+        host = self._open()
+        return host.turn if host.turn.has_time and self._executing < self.config.max_concurrent_runs else None
+
+    def count_run(self) -> None:
+        """Counts a run that was done where it was called."""
+        self._started += 1
+        self._ended += 1
+
     # -- runs in flight, for `RunFuture` ---------------------------------------------------------------
 
     @property
@@ -270,13 +291,17 @@ class Session:
     def _loop(self) -> AbstractEventLoop:
         return self.host.loop
 
-    def _enter(self, future: RunFuture[Any]) -> None:
+    def _check_load(self, more: int = 0) -> None:
+        count = len(self._futures) + more
         limit = self.config.max_concurrent_runs + self.config.max_pending_runs
-        if len(self._futures) >= limit and not future.nested:
+        if count >= limit and current_call.get() is None:
             raise SessionOverloadedError(
-                f"{len(self._futures)} runs are in flight, and the session takes {limit}\n"
+                f"{count} runs are in flight, and the session takes {limit}\n"
                 "  wait for some of them, or raise SessionConfig(max_pending_runs=...)"
             )
+
+    def _enter(self, future: RunFuture[Any]) -> None:
+        self._check_load()
         self._futures.add(future)
         self._started += 1
 
@@ -401,7 +426,7 @@ class Session:
         cancelled: CancelledError | None = None
         late = host.loop.call_later(_SLOW_CLOSE_S, self._name_what_is_left)
         try:
-            while self._futures or host.abandoned:
+            while self._futures or host.abandoned or host.turn.waiting:
                 try:
                     if cancelled is None:
                         await self._wait_until_idle(host)
@@ -417,6 +442,8 @@ class Session:
         return cancelled
 
     async def _wait_until_idle(self, host: Host) -> None:
+        while host.turn.waiting:
+            await asyncio.sleep(0)
         if self._futures:
             waiter: asyncio.Future[None] = host.loop.create_future()
             self._idle.append(waiter)
