@@ -1,11 +1,14 @@
-"""Backends by the kind of their devices, found by entry point, and loaded when first asked for.
+"""Backends by name and by their devices, found by entry point, and loaded when first asked for.
 
 `importlib.metadata` costs 28 ms to import, so it is imported then, too.
 """
 
 from __future__ import annotations
 
-from threading import Lock
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import RLock
 from typing import TYPE_CHECKING, Final, final
 
 from .abc import Backend, Device
@@ -21,25 +24,38 @@ PREFERRED: Final = "numpy"
 
 
 @final
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """A backend that can be used, and its devices, of which it has at least one."""
+
+    backend: Backend
+    devices: tuple[Device, ...]
+
+
+@final
 class Registry:
-    """The backends of this process.
+    """The backends of this process. Any thread may ask.
 
     Fields:
-        _entries: the entry points of the group, by name; `None` until they are looked for.
-        _loaded: what became of each: a backend and its devices, or why there is none.
+        _lent: backends that are there for the time being, the last lent first.
+        _entries: the entry points of the group, by name, in the order in which they are asked; several of one name
+            if their distributions do not agree; `None` until they are looked for.
+        _loaded: what became of each: a backend, or why there is none.
     """
 
     def __init__(self) -> None:
-        self._lock: Final = Lock()
-        self._entries: dict[str, EntryPoint] | None = None
-        self._loaded: Final[dict[str, tuple[Backend, tuple[Device, ...]] | str]] = {}
+        # A backend that asks for backends while it is loaded gets an error, not a deadlock.
+        self._lock: Final = RLock()
+        self._lent: tuple[_Loaded, ...] = ()
+        self._entries: dict[str, list[EntryPoint]] | None = None
+        self._loaded: Final[dict[str, _Loaded | str]] = {}
 
     def names(self) -> tuple[str, ...]:
         """The names of all installed backends, whether or not they load."""
         return tuple(self._found())
 
     def backend(self, name: str) -> Backend:
-        """The backend of that name.
+        """The installed backend of that name.
 
         Raises:
             BackendNotFoundError: none is installed, or it does not load, or finds no device.
@@ -53,36 +69,59 @@ class Registry:
         loaded = self._load(name)
         if isinstance(loaded, str):
             raise BackendNotFoundError(loaded)
-        return loaded[0]
+        return loaded.backend
 
     def find(self, device: Device) -> Backend:
-        """The backend that has that device.
+        """The backend that has that device: the first one asked. Those after it are not loaded.
 
         Raises:
             DeviceNotFoundError: none has; the message says why for each backend.
         """
+        for lent in self._lent:
+            if device in lent.devices:
+                return lent.backend
         reasons: list[str] = []
         for name in self._found():
             loaded = self._load(name)
             if isinstance(loaded, str):
                 reasons.append(loaded)
-            elif device in loaded[1]:
-                return loaded[0]
+            elif device in loaded.devices:
+                return loaded.backend
             else:
-                reasons.append(f"backend {name!r} has {', '.join(map(str, loaded[1]))}")
-        lines = [f"no backend has the device {str(device)!r}", *[f"  {one}" for one in reasons]]
-        raise DeviceNotFoundError("\n".join(lines))
+                reasons.append(f"backend {name!r} has {', '.join(map(str, loaded.devices))}")
+        lines = [f"no backend has the device {str(device)!r}", *(reasons or ["no backend is installed"])]
+        raise DeviceNotFoundError("\n".join(lines).replace("\n", "\n  "))
 
-    def _found(self) -> dict[str, EntryPoint]:
+    @contextmanager
+    def lend(self, backend: Backend) -> Generator[None]:
+        """Inside, devices are looked for in that backend before any other, as if it were installed.
+
+        For tests of a backend: of one that is not installed, or of another object of its class. A session keeps the
+        devices that it has found.
+        """
+        lent = _Loaded(backend, tuple(backend.devices()))
+        with self._lock:
+            self._lent = (lent, *self._lent)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lent = tuple([one for one in self._lent if one is not lent])
+
+    def _found(self) -> dict[str, list[EntryPoint]]:
         if self._entries is None:
             from importlib.metadata import entry_points
 
-            found = {entry.name: entry for entry in entry_points(group=GROUP)}
+            found: dict[str, list[EntryPoint]] = {}
+            for entry in entry_points(group=GROUP):
+                same = found.setdefault(entry.name, [])
+                if entry.value not in [one.value for one in same]:
+                    same.append(entry)
             # NumPy first, then by name: which backend answers must not hang on the order of installation.
             self._entries = {name: found[name] for name in sorted(found, key=lambda one: (one != PREFERRED, one))}
         return self._entries
 
-    def _load(self, name: str) -> tuple[Backend, tuple[Device, ...]] | str:
+    def _load(self, name: str) -> _Loaded | str:
         with self._lock:
             loaded = self._loaded.get(name)
             if loaded is None:
@@ -90,21 +129,35 @@ class Registry:
             return loaded
 
 
-def _load(entry: EntryPoint) -> tuple[Backend, tuple[Device, ...]] | str:
-    """A backend and its devices, or one line that says why it cannot be used."""
-    source = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
-    what = f"backend {entry.name!r} ({entry.value}{source})"
+def _load(entries: list[EntryPoint]) -> _Loaded | str:
+    """A backend and its devices, or the reason why it cannot be used."""
+    entry, *others = entries
+    if others:
+        given = ", ".join(_described(one) for one in entries)
+        return f"several distributions give a backend {entry.name!r}: {given}; uninstall all but one"
+    what = f"backend {entry.name!r} ({_described(entry)})"
     try:
-        made = entry.load()()
+        made: object = entry.load()()
         if not isinstance(made, Backend):
-            return f"{what} is no asyncgraph.abc.Backend"
+            return f"{what} is no asyncgraph.abc.Backend: it is {made!r}"
         devices = tuple(made.devices())
     except Exception as error:  # Whatever a third party raises, the others go on.
-        missing = f"; install {error.name!r}" if isinstance(error, ModuleNotFoundError) and error.name else ""
-        return f"{what} does not load: {type(error).__name__}: {error}{missing}"
+        return f"{what} does not load: {type(error).__name__}: {error}{_what_to_install(error, entry)}"
     if not devices:
         return f"{what} finds no device"
-    return made, devices
+    return _Loaded(made, devices)
+
+
+def _described(entry: EntryPoint) -> str:
+    return entry.value if entry.dist is None else f"{entry.value} of {entry.dist.name} {entry.dist.version}"
+
+
+def _what_to_install(error: Exception, entry: EntryPoint) -> str:
+    if not isinstance(error, ModuleNotFoundError) or not error.name:
+        return ""
+    if entry.dist is not None and error.name.partition(".")[0] == entry.module.partition(".")[0]:
+        return f"; install {entry.dist.name} again: it lacks a module of its own"
+    return f"; install {error.name!r}"
 
 
 registry: Final = Registry()

@@ -1,7 +1,28 @@
 """What a backend implements. Stable: third parties build on this module and on `asyncgraph.errors` alone.
 
-A backend is found by an entry point in the group `asyncgraph.backends`, and made once a process, when
-a device of its kind is first asked for. It gives kernels; it never sees a graph, a session or a run.
+A backend is a class that a distribution names in its entry points:
+
+    [project.entry-points."asyncgraph.backends"]
+    toy = "asyncgraph_toy:ToyBackend"
+
+It is made once a process, without arguments, when a device is asked for that no backend before it has: NumPy's
+is asked first, the others by the names of their entry points. It gives kernels and moves arrays; it never sees
+a graph, a session or a run. `asyncgraph.testing.BackendConformance` is this contract as a test class.
+
+Values. NumPy is the specification: dtypes, shapes, values and what cannot be computed are NumPy's, up to rounding.
+
+Threads. Any method and any kernel may be called by any thread, and by several at once; calls of one run come from
+different threads, never at once for one array. What is estimated to be short is called on the event loop's thread.
+
+Memory. What a backend is given is not its own: it writes to no operand, and keeps none after the call. What it
+gives belongs to the session, which writes to none of it.
+
+Errors. What a kernel or a transfer raises ends the run and reaches the caller as it is, with a note that names the
+node. A method that raises leaves the backend as it was.
+
+Time. A backend is synchronous: what a method or a kernel returns can be used at once, by any thread. Later versions
+may let a backend declare that it is not, by a capability. Whatever they add to the classes of this module has
+a default that means what is said here.
 """
 
 from __future__ import annotations
@@ -11,7 +32,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from types import ModuleType
-from typing import Any, ClassVar, Protocol, cast, final
+from typing import Any, ClassVar, Final, Protocol, cast, final
 
 import numpy as np
 
@@ -19,8 +40,11 @@ Array = Any
 """A value of some backend's own array type; on the host, a NumPy array. The one `Any` of public signatures."""
 
 Kernel = Callable[..., Array]
-"""Computes an op: called with the operands, in order, as arrays of its device and Python numbers. It must not
-write to them, may return one of them or a view, and may be called by several threads at once."""
+"""Computes an op: called with the operands, in order, as arrays of its device and Python numbers.
+
+Its result is an array of the device, or a tuple or list of them for an op with several results. It may be an operand,
+or share memory with one, only where NumPy's may: for ops that pick, reshape or broadcast elements, and
+`astype(copy=False)`; a caller may own and write anything else."""
 
 
 class Spec(Protocol):
@@ -43,7 +67,7 @@ class Device:
     """One place where arrays live and kernels run, printed `cpu:0`.
 
     Fields:
-        kind: "cpu", "gpu", or a kind of the backend's own, in lower case.
+        kind: "cpu", "gpu", or a kind of the backend's own: lower-case letters, digits and "_", a letter first.
         index: which one of that kind, from 0.
     """
 
@@ -60,7 +84,8 @@ class Capabilities:
     """What a backend declares. Nothing is ever found out by looking for attributes.
 
     Fields:
-        host_arrays: its arrays are NumPy arrays, so that values reach user ops and callers without a transfer.
+        host_arrays: its arrays are NumPy arrays, so that values reach user ops, callers and other such backends
+            without a transfer: `to_device` and `to_host` are never called in a run.
         releases_gil: its kernels let other threads run while they compute.
     """
 
@@ -69,14 +94,13 @@ class Capabilities:
 
 
 class Backend(ABC):
-    """Runs kernels on one kind of device. To be subclassed; every method may be called by any thread.
+    """Runs kernels on one kind of device, or a few. To be subclassed; what holds for all methods is said above.
 
-    A subclass without a method of its own for an op gets the Array API function of that name, called
-    as the standard says: see `array_api_kernel`.
+    For an op that it computes as the Array API standard says, `kernel` can return `array_api_kernel(...)`.
     """
 
     name: ClassVar[str]
-    """What it is called in `BackendNotFoundError`, `explain()` and the entry point."""
+    """What it is called in messages and `explain()`; best the name of its entry point."""
 
     capabilities: ClassVar[Capabilities] = Capabilities()
 
@@ -84,8 +108,12 @@ class Backend(ABC):
     def devices(self) -> Sequence[Device]:
         """The devices that can be used, which may take a probe of the hardware; called once.
 
+        A library that is imported here, or in the backend's module, is not imported before it is needed.
+
         Raises:
-            Exception: none can. Its text is the reason that users see, so it says what to do.
+            ModuleNotFoundError: its library is not installed; users are told to install the module of that name, or
+                what the text says if the error names none.
+            Exception: none can be used. Its text is the reason that users see, so it says what to do.
         """
 
     @abstractmethod
@@ -94,48 +122,104 @@ class Backend(ABC):
     ) -> Kernel:
         """What computes `op` on arrays of `device`.
 
-        Called when a plan is made; nodes that apply an op without parameters to equal specs share a kernel. `params` has the names of the Array API standard's
-        keywords; an operand is a spec, or a Python number that the kernel will be called with.
+        Called while a plan is made, once for nodes that do not differ in what is asked; the kernel is called in each
+        run. Its operands have the specs' dtypes, and shapes that fit the specs'.
+
+        Args:
+            op: the name of a function of `asyncgraph.ops`; or "index", for `array[key]`.
+            params: what else the function was given, by the names of the standard's keywords, without what has the
+                standard's default; dtypes in NumPy's terms. Not to be changed.
+            operands: specs of arrays; or a Python number (bool, int, float, complex), which the kernel will be
+                called with, and which promotes by its kind alone. All of them may be numbers.
+            device: one of `devices()`.
 
         Raises:
-            NotImplementedError: the backend cannot compute it; the text says what and why.
+            NotImplementedError: the backend cannot compute it; the text says what and why. Users see it in a
+                `KernelNotFoundError`, before anything runs.
         """
 
     @abstractmethod
     def to_device(self, array: np.ndarray[Any, Any], device: Device) -> Array:
-        """The values of a NumPy array, as an array of `device`. May share its memory if it is never written."""
+        """The values of a NumPy array as an array of `device`, with its shape and dtype.
+
+        The array may have any strides, be of rank 0, be empty, or be read-only. The result may share its memory: a
+        session neither writes to the one nor changes the other while a run uses them.
+
+        Raises:
+            TypeError: the device has no such dtype.
+        """
 
     @abstractmethod
     def to_host(self, array: Array) -> np.ndarray[Any, Any]:
-        """The values of an array of this backend, as a NumPy array. May share its memory."""
+        """The values of an array of any device of this backend as a NumPy array, with its shape and dtype.
+
+        May share its memory. Once no other array shares it, a caller may own and write it, if it is writable.
+        """
 
 
+_MAKES_ARRAYS = frozenset({"arange", "eye", "full", "linspace", "ones", "zeros"})
 _TAKES_LIST = frozenset({"concat", "stack"})
 # In the standard these have no keywords.
 _POSITIONAL = {"moveaxis": ("source", "destination")}
 
 
-def array_api_kernel(namespace: ModuleType, op: str, params: Mapping[str, object]) -> Kernel:
+def array_api_kernel(
+    namespace: ModuleType,
+    op: str,
+    params: Mapping[str, object],
+    operands: Sequence[Spec | complex] = (),
+    device: object = None,
+) -> Kernel:
     """The function `op` of an Array API namespace as a kernel, with `params` as its keywords.
 
     `index` is `array[key]`, which the standard has for all axes or with a `...` only; `concat` and `stack` take their
-    operands as one list.
+    operands as one list; dtypes become the namespace's own.
+
+    Args:
+        namespace: NumPy's, or one like it.
+        op: the name of the function.
+        params: its keywords, as `Backend.kernel` is given them.
+        operands: as it is given them. If all are Python numbers, of which the standard takes one at most, the function
+            is called with arrays of NumPy's dtypes for them. Leave them out for a namespace that takes any numbers.
+        device: the namespace's own object for the device that arrays are made on; `None` is its default.
 
     Raises:
-        NotImplementedError: the namespace has no such function.
+        NotImplementedError: the namespace has no such function, or no such dtype.
     """
     if op == "index":
         key = cast("tuple[object, ...]", params["key"])
         return itemgetter(key if Ellipsis in key else (*key, ...))
-    try:
-        function: Callable[..., Array] = vars(namespace)[op]
-    except KeyError:
-        raise NotImplementedError(f"{namespace.__name__} has no function {op!r}") from None
+    function: Callable[..., Array] | None = getattr(namespace, op, None)
+    if function is None:
+        raise NotImplementedError(f"{namespace.__name__} has no function {op!r}")
+    makes = op in _MAKES_ARRAYS
+    options = {name: _own_dtype(namespace, value) for name, value in params.items()}
+    if makes and device is not None:
+        options["device"] = device
+    if operands and not makes and all(isinstance(one, (int, float, complex)) for one in operands):
+        dtypes = [_own_dtype(namespace, np.asarray(one).dtype) for one in operands]
+        return lambda *numbers: function(
+            *[namespace.asarray(one, dtype=dtype, device=device) for one, dtype in zip(numbers, dtypes, strict=True)],
+            **options,
+        )
     if op in _TAKES_LIST:
-        return lambda *arrays: function(list(arrays), **params)
-    if not params:
+        return lambda *arrays: function(list(arrays), **options)
+    if not options:
         return function
     if op in _POSITIONAL:
-        values = [params[name] for name in _POSITIONAL[op]]
-        return lambda array: function(array, *values)
-    return lambda *arrays: function(*arrays, **params)
+        values = [options[name] for name in _POSITIONAL[op]]
+        return lambda *arrays: function(*arrays, *values)
+    return lambda *arrays: function(*arrays, **options)
+
+
+_NUMERIC: Final = "biufc"
+
+
+def _own_dtype(namespace: ModuleType, value: object) -> object:
+    """A dtype of NumPy's as the namespace's own; anything else as it is."""
+    if namespace is np or not isinstance(value, np.dtype) or value.kind not in _NUMERIC:
+        return cast("object", value)
+    dtype: object = getattr(namespace, value.name, None)
+    if dtype is None:
+        raise NotImplementedError(f"{namespace.__name__} has no dtype {value.name!r}")
+    return dtype

@@ -8,7 +8,8 @@ AsyncGraphError
 │   ├── GraphFinalizedError       the graph takes no more nodes (also a RuntimeError)
 │   ├── NodeNotFoundError         no node has that name (also a KeyError)
 │   ├── NodeValueError            a node was used as if it were a value (also a TypeError)
-│   └── GraphPicklingError        a node cannot be pickled (also a TypeError)
+│   ├── GraphPicklingError        a node cannot be pickled (also a TypeError)
+│   └── LoadError                 a file cannot be loaded, then or when a run needs it (also an OSError)
 ├── RunArgsError                  a run asks for something its graph cannot give (also a ValueError)
 │   ├── FetchError                what was asked for is no node of the graph (also a TypeError)
 │   ├── MissingFeedError          a placeholder is needed and was not fed
@@ -24,7 +25,8 @@ AsyncGraphError
 ├── NodeResultError               what a user op returned does not fit its spec (also a TypeError)
 ├── NodeCancelledError            a user op ended with a CancelledError of its own
 ├── BackendNotFoundError          no backend of that name is installed, or it does not load (also a LookupError)
-└── DeviceNotFoundError           no backend has that device (also a LookupError)
+├── DeviceNotFoundError           no backend has that device (also a LookupError)
+└── KernelNotFoundError           a backend cannot compute a node (also a NotImplementedError)
 
 What a kernel or a user op raises keeps its own type: catch `ValueError` for a `ValueError`. The
 node, its input specs, its device and the line that built it are in a note of the exception
@@ -72,6 +74,10 @@ class NodeValueError(GraphError, TypeError):
 
 class GraphPicklingError(GraphError, TypeError):
     """A node holds something that cannot be pickled, such as a lambda. The message names the node."""
+
+
+class LoadError(GraphError, OSError):
+    """A file that a graph loads is not there, is corrupt, or has changed since the graph was built."""
 
 
 class RunArgsError(AsyncGraphError, ValueError):
@@ -136,3 +142,7 @@ class BackendNotFoundError(AsyncGraphError, LookupError):
 
 class DeviceNotFoundError(AsyncGraphError, LookupError):
     """No installed backend has that device, and the session places no node elsewhere."""
+
+
+class KernelNotFoundError(AsyncGraphError, NotImplementedError):
+    """The backend that a node is placed on cannot compute it. Nothing has run."""

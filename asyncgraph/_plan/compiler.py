@@ -24,7 +24,7 @@ def compile_plan(fetches: Iterable[Node], feeds: Iterable[Node], placer: Placer,
     Raises:
         MissingFeedError: a placeholder is needed that is not among `feeds`.
         DeviceNotFoundError: a node asks for a device that there is not, and may not run elsewhere.
-        NotImplementedError: a backend has no kernel for a node that was placed on it.
+        KernelNotFoundError: a backend has no kernel for a node that was placed on it.
     """
     program = prune(fetches, feeds, checkpoint)
     program = place(program, placer)

@@ -14,8 +14,11 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Final, final
 
+import numpy as np
+
 from .._graph.node import Node, Scalar
 from .._graph.op import GROUP, ITEM, OUTPUT, Op
+from ..errors import KernelNotFoundError
 from .estimate import NOTHING, Estimate, estimate
 from .keys import exact_key
 from .program import CHECK_EVERY, Checkpoint, Placement, Program
@@ -40,13 +43,14 @@ class Instruction:
         kernel: what computes it from the values of `operands`; `None` for a user's function.
         operands: the slots it reads.
         out: the slot it fills.
-        where: the device it runs on; `None` for the host, without a backend.
+        where: the device it runs on, of a transfer the one that is not the host; `None` for the host, without a
+            backend.
         after: instructions, by index, that are done first although it reads nothing of theirs.
         work: what it costs, without the cost of calling it.
-        moves: whether it is a transfer.
+        moves_to: of a transfer, the name of the device that the value is moved to, or "host"; otherwise `None`.
     """
 
-    __slots__ = ("after", "kernel", "kind", "moves", "node", "operands", "out", "where", "work")
+    __slots__ = ("after", "kernel", "kind", "moves_to", "node", "operands", "out", "where", "work")
 
     def __init__(
         self,
@@ -58,7 +62,7 @@ class Instruction:
         where: Placement | None,
         after: tuple[int, ...],
         work: Estimate,
-        moves: bool = False,
+        moves_to: str | None = None,
     ) -> None:
         self.node: Final = node
         self.kind: Final = kind
@@ -68,7 +72,7 @@ class Instruction:
         self.where: Final = where
         self.after: Final = after
         self.work: Final = work
-        self.moves: Final = moves
+        self.moves_to: Final = moves_to
 
 
 @final
@@ -95,7 +99,7 @@ def lower(program: Program, checkpoint: Checkpoint) -> Lowered:
     """The instructions of a program.
 
     Raises:
-        NotImplementedError: a backend has no kernel for a node that was placed on it.
+        KernelNotFoundError: a backend has no kernel for a node that was placed on it.
     """
     lowering = _Lowering(program)
     for count, node in enumerate(program.nodes, 1):
@@ -187,16 +191,14 @@ class _Lowering:
         slot = self.moved.get((node, target))
         if slot is not None:
             return slot
-        if node in self.program.folded and node not in self.slots:
+        if node in self.program.folded:
             slot = self._folded_on(node, home, target)
-        elif home is None:
-            assert target is not None
-            slot = self._move(node, partial(_to_device, target), self.slot_at_home(node), target)
+        elif target is None:
+            assert home is not None
+            slot = self._to_host(node, home)
         else:
-            slot = self._move(node, home.backend.to_host, self.slot_at_home(node), home)
-            if target is not None:
-                self.moved[node, None] = slot
-                slot = self._move(node, partial(_to_device, target), slot, target)
+            # From one device to another the way is through the host, which may be where it is needed, too.
+            slot = self._to_device(node, self.slot_on(node, None), target)
         self.moved[node, target] = slot
         return slot
 
@@ -214,19 +216,24 @@ class _Lowering:
 
     def _folded_on(self, node: Node, home: Placement | None, target: Placement | None) -> int:
         # Moved now, not in every run.
-        value = self.program.folded[node]
-        if home is not None:
-            value = home.backend.to_host(value)
         if target is not None:
-            value = _to_device(target, value)
+            value = _to_device(target, self.template[self.slot_on(node, None)])
+        else:
+            assert home is not None
+            value = home.backend.to_host(self.program.folded[node])
         self.template.append(value)
         return len(self.template) - 1
 
-    def _move(self, node: Node, kernel: Callable[..., Any], source: int, where: Placement) -> int:
+    def _to_device(self, node: Node, source: int, target: Placement) -> int:
+        return self._move(node, partial(_to_device, target), source, target, str(target.device))
+
+    def _to_host(self, node: Node, home: Placement) -> int:
+        return self._move(node, home.backend.to_host, self.slot_at_home(node), home, "host")
+
+    def _move(self, node: Node, kernel: Callable[..., Any], source: int, where: Placement, moves_to: str) -> int:
         out = len(self.template)
         self.template.append(None)
-        move = Instruction(node, Kind.KERNEL, kernel, (source,), out, where, (), NOTHING, moves=True)
-        self.instructions.append(move)
+        self.instructions.append(Instruction(node, Kind.KERNEL, kernel, (source,), out, where, (), NOTHING, moves_to))
         return out
 
     def _kernel(self, node: Node, where: Placement | None) -> tuple[Kind, Callable[..., Any] | None, Estimate]:
@@ -247,7 +254,11 @@ class _Lowering:
 
     def _asked(self, node: Node, where: Placement) -> tuple[Kind, Callable[..., Any] | None, Estimate]:
         specs = [one.spec if isinstance(one, Node) else one for one in node.operands]
-        return Kind.KERNEL, where.backend.kernel(node.op.name, node.params, specs, where.device), estimate(node)
+        try:
+            kernel = where.backend.kernel(node.op.name, node.params, specs, where.device)
+        except NotImplementedError as error:
+            raise KernelNotFoundError(_no_kernel(node, where, error)) from error
+        return Kind.KERNEL, kernel, estimate(node)
 
 
 _CALL_KINDS: Final = {"thread": Kind.THREAD, "inline": Kind.INLINE}
@@ -265,4 +276,20 @@ def _nothing() -> None:
 
 
 def _to_device(where: Placement, value: Any) -> Any:
-    return where.backend.to_device(value, where.device)
+    # Kernels take Python numbers as they are: as arrays they would promote otherwise.
+    if isinstance(value, (int, float, complex)) and not isinstance(value, np.generic):
+        return value
+    array: np.ndarray[Any, Any] = np.asarray(value)
+    if array.dtype.hasobject:
+        raise TypeError(f"a value of type {type(value).__name__} cannot be moved to {where.device}: it is no array")
+    return where.backend.to_device(array, where.device)
+
+
+def _no_kernel(node: Node, where: Placement, error: NotImplementedError) -> str:
+    operands = ", ".join([repr(one.spec if isinstance(one, Node) else one) for one in node.operands])
+    return (
+        f"the backend {where.backend.name!r} cannot compute {node.name!r} ({node.op.name}) on {where.device}: {error}\n"
+        f"  operands: {operands or 'none'}\n"
+        f"  built at: {node.site or 'unknown'}\n"
+        "  build it on another device: with asyncgraph.device(...)"
+    )

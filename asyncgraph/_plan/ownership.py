@@ -131,6 +131,6 @@ def _seen_through(instruction: Instruction) -> tuple[int, ...]:
     if instruction.kind is not Kind.KERNEL:
         return ()
     op = instruction.node.op
-    if instruction.moves or op is OUTPUT or op is ITEM:
+    if instruction.moves_to is not None or op is OUTPUT or op is ITEM:
         return _FIRST
     return VIEWS.get(op.name, ())

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from .._graph.node import Node
 from .._graph.op import CONSTANT, GROUP, ITEM, OUTPUT, PLACEHOLDER
+from ..errors import DeviceNotFoundError
 from .program import Placement, Program
 
 Placer = Callable[[str | None], Placement]
@@ -21,7 +22,7 @@ def place(program: Program, placer: Placer) -> Program:
     User ops run on the host, wherever they were asked to run, and so have none.
 
     Raises:
-        DeviceNotFoundError: a node asks for a device that there is not, and may not run elsewhere.
+        DeviceNotFoundError: a node asks for a device that there is not, and may not run elsewhere. A note names it.
     """
     found: dict[str | None, Placement] = {}
     placements: dict[Node, Placement] = {}
@@ -38,6 +39,16 @@ def place(program: Program, placer: Placer) -> Program:
         wanted = node.requested_device
         where = found.get(wanted)
         if where is None:
-            where = found[wanted] = placer(wanted)
+            where = found[wanted] = _placed(node, placer)
         placements[node] = where
     return replace(program, placements=placements)
+
+
+def _placed(node: Node, placer: Placer) -> Placement:
+    try:
+        return placer(node.requested_device)
+    except DeviceNotFoundError as error:
+        error.add_note(
+            f"asyncgraph: needed by node {node.name!r} ({node.op.name})\n  built at: {node.site or 'unknown'}"
+        )
+        raise

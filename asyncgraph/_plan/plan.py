@@ -127,6 +127,6 @@ def _heading(segment: Segment, chunks: tuple[Chunk, ...]) -> str:
 
 
 def _line(instruction: Instruction) -> str:
-    if instruction.moves:
-        return f"{instruction.node.name} moved to {instruction.where}"
+    if instruction.moves_to is not None:
+        return f"{instruction.node.name} moved to {instruction.moves_to}"
     return describe(instruction.node)

@@ -29,7 +29,7 @@ class Explanation:
         used = {*plan.program.nodes, *plan.program.feeds, *plan.program.folded, *plan.program.same}
         self.pruned: Final[tuple[Node, ...]] = tuple([node for node in graph.nodes if node not in used])
         self.transfers: Final[tuple[tuple[Node, str], ...]] = tuple(
-            [(one.node, str(one.where)) for segment in plan.segments for one in segment.instructions if one.moves]
+            [(one.node, one.moves_to) for segment in plan.segments for one in segment.instructions if one.moves_to]
         )
 
     def __str__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from threading import Lock
 from typing import Final, final
 
 from .._graph.scopes import canonical_device
@@ -16,16 +17,24 @@ _log: Final = logging.getLogger("asyncgraph")
 
 @final
 class Placer:
-    """Answers which placement a requested device means. One object for each device, so that placements are compared as objects."""
+    """Says which placement a requested device means, to any thread.
+
+    There is one placement for each device, so that placements can be compared as objects; devices that are replaced
+    by the default one share its.
+
+    Raises:
+        GraphError: `default` is not the name of a device.
+    """
 
     def __init__(self, registry: Registry, default: str, soft: bool) -> None:
         self._registry: Final = registry
         self._default: Final = canonical_device(default) or default
         self._soft: Final = soft
+        self._lock: Final = Lock()
         self._found: Final[dict[str, Placement]] = {}
 
     def __call__(self, requested: str | None) -> Placement:
-        """The placement of a device, or of the default one.
+        """The placement of a device, by its canonical name, or of the default one.
 
         Raises:
             DeviceNotFoundError: there is no such device, and nodes may not run elsewhere.
@@ -33,17 +42,25 @@ class Placer:
         name = requested or self._default
         found = self._found.get(name)
         if found is None:
-            found = self._found[name] = self._find(name)
+            with self._lock:
+                found = self._found.get(name) or self._find(name)
         return found
 
     def _find(self, name: str) -> Placement:
         kind, _, index = name.partition(":")
         device = Device(kind, int(index))
         try:
-            return Placement(self._registry.find(device), device)
+            found = Placement(self._registry.find(device), device)
         except DeviceNotFoundError as error:
-            if not self._soft or name == self._default:
-                error.add_note("or run such nodes elsewhere: SessionConfig(soft_placement=True)")
-                raise
-            _log.warning("nodes placed on %s run on %s instead: %s", name, self._default, error)
-            return self(None)
+            if name == self._default:
+                raise DeviceNotFoundError(
+                    f"{error}\n  it is where nodes run that ask for no device: give another SessionConfig(device=...)"
+                ) from None
+            if not self._soft:
+                raise DeviceNotFoundError(
+                    f"{error}\n  nodes that ask for it run elsewhere with SessionConfig(soft_placement=True)"
+                ) from None
+            found = self._found.get(self._default) or self._find(self._default)
+            _log.warning("nodes placed on %s run on %s instead: %s", name, found.device, error)
+        self._found[name] = found
+        return found
