@@ -45,6 +45,11 @@ class RunOptions:
         if self.results not in ("host", "device"):
             raise ValueError(f"results={self.results!r}: give 'host' or 'device'")
 
+    @property
+    def allow_inline(self) -> bool:
+        """Whether a run may be done where it is called: there is nothing to time, and some time to do it in."""
+        return not self.trace and (self.timeout_s is None or self.timeout_s > 0)
+
 
 DEFAULT_OPTIONS: Final = RunOptions()
 _NO_FEEDS: Final[Mapping[Any, Any]] = {}

@@ -15,7 +15,7 @@ from .._exec.inline import explain_failure
 from .._exec.results import deliver
 from .._exec.turn import Turn
 from .._graph.node import Node
-from .args import DEFAULT_OPTIONS, RunArgs
+from .args import RunArgs, RunOptions
 from .engine import Engine, Request
 from .fetches import rebuild
 from .values import RunValues
@@ -33,12 +33,14 @@ def run_inline(engine: Engine, args: RunArgs[T], began: float) -> RunValues[T] |
     request = engine.known(args)
     if request is None or not request.runs_inline:
         return None
-    return run_request(request, args.fetches, tuple(args.feeds.values()), began)
+    return run_request(request, args.fetches, tuple(args.feeds.values()), args.options, began)
 
 
-def run_request(request: Request, fetches: Any, fed: tuple[Any, ...], began: float) -> RunValues[Any] | None:
+def run_request(
+    request: Request, fetches: Any, fed: tuple[Any, ...], options: RunOptions, began: float
+) -> RunValues[Any] | None:
     """As `run_inline`, for a request that runs inline, and the fed values in its order."""
-    feeds, largest = request.bind(fed, False)
+    feeds, largest = request.bind(fed, options.copy_feeds)
     if largest > request.most_elements:
         return None
     plan = request.plan
@@ -47,7 +49,8 @@ def run_request(request: Request, fetches: Any, fed: tuple[Any, ...], began: flo
     try:
         for chunk in plan.inline_chunks:
             chunk.run(frame)
-        values = [deliver(one, frame, True) for one in plan.fetches]
+        on_host = options.results == "host"
+        values = [deliver(one, frame, on_host) for one in plan.fetches]
     except BaseException as error:
         explain_failure(plan, 0, error)
         # A kept exception keeps this frame: it shall keep no arrays.
@@ -60,7 +63,7 @@ def run_request(request: Request, fetches: Any, fed: tuple[Any, ...], began: flo
         results = values[order[0]]
     else:
         results = rebuild(fetches, iter([values[index] for index in order]))
-    return RunValues(results, DEFAULT_OPTIONS, plan, perf_counter() - began, None)
+    return RunValues(results, options, plan, perf_counter() - began, None)
 
 
 @final

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from .._graph.node import Node
 from .._plan.compiler import no_checkpoint
 from ..errors import RunArgsError
-from .args import Fetches, RunArgs
+from .args import DEFAULT_OPTIONS, Fetches, RunArgs
 from .fetches import resolve
 from .inline import run_request
 from .values import RunValues
@@ -44,7 +44,7 @@ class PreparedRun:
             turn = self._session.turn_with_time()
             if turn is not None:
                 try:
-                    done = run_request(self._request, self._fetches, values, began)
+                    done = run_request(self._request, self._fetches, values, DEFAULT_OPTIONS, began)
                 finally:
                     turn.charge(perf_counter() - began)
                 if done is not None:

@@ -23,7 +23,7 @@ from .._graph.graph import Graph
 from .._graph.node import Node
 from .._plan.compiler import no_checkpoint
 from ..errors import RunArgsError, SessionClosedError, SessionLoopError, SessionOverloadedError
-from .args import DEFAULT_OPTIONS, Feeds, Fetches, RunArgs, RunOptions
+from .args import Feeds, Fetches, RunArgs, RunOptions
 from .config import SessionConfig
 from .engine import Engine
 from .explain import Explanation
@@ -125,16 +125,18 @@ class Session:
         if host is None or get_running_loop() is not host.loop or self._generation != generation.number or self._closed:
             host = self._open()
         turn = host.turn
-        if asked.options is DEFAULT_OPTIONS and self._executing < self.config.max_concurrent_runs:
+        if asked.options.allow_inline and self._executing < self.config.max_concurrent_runs:
             if turn.has_time:
                 try:
                     values = run_inline(self.engine, asked, began)
                 finally:
                     # Also of runs that fail: who tries again and again must still let the loop go on.
                     turn.charge(perf_counter() - began)
-            else:
+            elif asked.options.timeout_s is None:
                 self._check_load(turn.waiting)
                 values = await QueuedRun(self.engine, asked, began, turn)
+            else:
+                values = None
             if values is not None:
                 self.count_run()
                 return values

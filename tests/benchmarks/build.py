@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import statistics
+from collections.abc import Callable
 from time import perf_counter
 
 import numpy as np
@@ -57,9 +58,9 @@ def _wide(width: int = 100_000) -> tuple[ag.Graph, ag.Node, ag.Node, ag.Node]:
     return graph, level[0], x, y
 
 
-async def _large(name: str, make: type | object) -> list[str]:
+async def _large(name: str, make: Callable[[], tuple[ag.Graph, ag.Node, ag.Node, ag.Node]]) -> list[str]:
     start = perf_counter()
-    graph, last, x, y = make()  # type: ignore[operator]
+    graph, last, x, y = make()
     built = perf_counter()
     async with ag.Session(graph) as session:
         await session.run(ag.RunArgs(last, {x: X, y: Y}))
