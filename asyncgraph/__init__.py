@@ -33,6 +33,7 @@ from ._session.session import Session as Session
 from ._session.statistics import SessionStatistics as SessionStatistics
 from ._session.values import RunMetadata as RunMetadata
 from ._session.values import RunValues as RunValues
+from .loading import load as load
 from .ops.custom import op as op
 
 __all__ = [
@@ -58,6 +59,7 @@ __all__ = [
     "errors",
     "group",
     "item",
+    "load",
     "name_scope",
     "op",
     "ops",

@@ -35,6 +35,6 @@ def no_session_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     gc.collect()
     kinds = {("asyncgraph", "Session"), ("asyncgraph", "BlockingSession")}
-    left = [one for one in gc.get_objects() if (type(one).__module__.split(".")[0], type(one).__name__) in kinds]
+    left = [one for one in gc.get_objects() if (str(type(one).__module__).split(".")[0], type(one).__name__) in kinds]
     # A failed test keeps its frames, and with them whatever it had made.
     assert request.session.testsfailed or not left, left
