@@ -1,22 +1,23 @@
 """The arguments of a user op's call: any nesting of containers, with nodes in it.
 
 Containers are copied when the node is built, so that what happens to them later is not seen, and again
-for every call, so that what an op does to them stays in that call. A list of ten thousand numbers costs
-one pass in C: only lists that hold nodes or containers are walked.
+for every call, so that what an op does to them stays in that call. Arrays are copied once, and are
+read-only. A list of ten thousand numbers costs one pass in C: only lists that hold nodes or containers
+are walked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, cast, final
 
 import numpy as np
 
 from ..errors import SpecTypeError
-from .graph import frozen_copy
+from .containers import refilled
 from .node import Node
 
-_WALKED: Final = (Node, list, tuple, dict, set, bytearray, np.ndarray)
+_WALKED: Final = (Node, list, tuple, dict, set, frozenset, bytearray, np.ndarray)
 
 
 @final
@@ -37,30 +38,32 @@ class Rebuilt:
     """A container that is made anew for each call.
 
     Fields:
-        kind: the container's type.
-        parts: what is in it, in order, slots and containers among it; of a dict, the values.
-        keys: of a dict, the keys.
+        prototype: a container of its type, with its keys and attributes.
+        parts: what is in it, in order, slots and containers among it; of a dict, the values; of a
+            bytearray, its bytes.
     """
 
-    __slots__ = ("keys", "kind", "parts")
+    __slots__ = ("parts", "prototype")
 
-    def __init__(self, kind: type[Any], parts: list[Any], keys: tuple[Any, ...] = ()) -> None:
-        self.kind: Final = kind
+    def __init__(self, prototype: Any, parts: list[Any]) -> None:
+        self.prototype: Final = prototype
         self.parts: Final = parts
-        self.keys: Final = keys
 
-    def make(self, parts: list[Any]) -> Any:
-        """The container of `parts`."""
-        if self.kind is dict:
-            return dict(zip(self.keys, parts, strict=True))
-        # A named tuple takes its parts one by one.
-        made = getattr(self.kind, "_make", self.kind)
-        return made(parts)
+    def fill(self, values: Sequence[Any]) -> Any:
+        """The container of one call."""
+        parts = self.parts
+        for one in parts:
+            if one.__class__ is Slot or one.__class__ is Rebuilt:
+                return self._made([_filled(each, values) for each in parts])
+        return self._made(parts.copy())
+
+    def _made(self, parts: list[Any]) -> Any:
+        if self.prototype.__class__ is bytearray:
+            return bytearray(parts[0])
+        return refilled(self.prototype, parts)
 
     def __repr__(self) -> str:
-        if self.kind is dict:
-            return repr(dict(zip(self.keys, self.parts, strict=True)))
-        return f"{self.kind.__name__}({', '.join(map(repr, self.parts))})"
+        return repr(self._made(self.parts.copy()))
 
 
 @final
@@ -92,26 +95,47 @@ def template_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Template
     """The template of a call's arguments, and the nodes that fill it, each once.
 
     Raises:
-        SpecTypeError: there is a node in a set, or as the key of a dict.
+        SpecTypeError: there is a node in a set, or as the key of a dict; or a container holds itself.
     """
     nodes: dict[Node, int] = {}
-    made = tuple([_snapshot(one, nodes) for one in args])
-    return Template(made, {key: _snapshot(one, nodes) for key, one in kwargs.items()}), tuple(nodes)
+    try:
+        made = tuple([_snapshot(one, nodes) for one in args])
+        return Template(made, {key: _snapshot(one, nodes) for key, one in kwargs.items()}), tuple(nodes)
+    except RecursionError as error:
+        raise _too_deep() from error
 
 
 def holds_node(value: object) -> bool:
-    """Whether there is a node in `value`, at any depth of its lists, tuples and dicts."""
+    """Whether there is a node in `value`, at any depth of its lists, tuples and dicts.
+
+    Raises:
+        SpecTypeError: a container holds itself.
+    """
+    try:
+        return _holds_node(value)
+    except RecursionError as error:
+        raise _too_deep() from error
+
+
+def _holds_node(value: Any) -> bool:
     if isinstance(value, Node):
         return True
     if isinstance(value, (list, tuple)):
-        return _has_walked(value) and any(map(holds_node, value))
+        parts = cast("Sequence[Any]", value)
+        return _has_walked(parts) and any(map(_holds_node, parts))
     if isinstance(value, dict):
-        return _has_walked(value.values()) and any(map(holds_node, value.values()))
+        values = cast("dict[Any, Any]", value).values()
+        return _has_walked(values) and any(map(_holds_node, values))
     return False
 
 
-def _has_walked(values: Any) -> bool:
-    return any(issubclass(kind, _WALKED) for kind in set(map(type, values)))
+def _too_deep() -> SpecTypeError:
+    return SpecTypeError("an argument of an op is nested too deeply: a list or dict that holds itself cannot be copied")
+
+
+def _has_walked(values: Iterable[Any]) -> bool:
+    kinds: set[type[Any]] = set(map(type, values))
+    return any(issubclass(kind, _WALKED) for kind in kinds)
 
 
 def _snapshot(value: Any, nodes: dict[Node, int]) -> Any:
@@ -124,27 +148,47 @@ def _snapshot(value: Any, nodes: dict[Node, int]) -> Any:
 
 
 def _snapshot_list(value: list[Any], nodes: dict[Node, int]) -> Rebuilt:
-    return Rebuilt(list, [_snapshot(one, nodes) for one in value] if _has_walked(value) else list(value))
+    parts = [_snapshot(one, nodes) for one in value] if _has_walked(value) else list(value)
+    return Rebuilt(refilled(value, []), parts)
 
 
 def _snapshot_tuple(value: tuple[Any, ...], nodes: dict[Node, int]) -> Any:
     if not _has_walked(value):
         return value
-    return Rebuilt(type(value), [_snapshot(one, nodes) for one in value])
+    return Rebuilt(refilled(value, [None] * len(value)), [_snapshot(one, nodes) for one in value])
 
 
 def _snapshot_dict(value: dict[Any, Any], nodes: dict[Node, int]) -> Rebuilt:
     for key in value:
         if isinstance(key, Node):
             raise SpecTypeError(f"a node is the key of a dict argument: {key!r}\n  only values are replaced")
-    return Rebuilt(dict, [_snapshot(one, nodes) for one in value.values()], tuple(value))
+    return Rebuilt(refilled(value, [None] * len(value)), [_snapshot(one, nodes) for one in value.values()])
 
 
 def _snapshot_set(value: set[Any], nodes: dict[Node, int]) -> Rebuilt:
-    for one in value:
+    _refuse_nodes(value)
+    return Rebuilt(refilled(value, []), list(value))
+
+
+def _snapshot_frozenset(value: frozenset[Any], nodes: dict[Node, int]) -> frozenset[Any]:
+    _refuse_nodes(value)
+    return value
+
+
+def _refuse_nodes(values: Iterable[Any]) -> None:
+    for one in values:
         if isinstance(one, Node):
             raise SpecTypeError(f"a node is in a set argument: {one!r}\n  put it in a list: its value may have no hash")
-    return Rebuilt(set, list(value))
+
+
+def _snapshot_bytearray(value: bytearray, nodes: dict[Node, int]) -> Rebuilt:
+    return Rebuilt(bytearray(), [bytes(value)])
+
+
+def _snapshot_array(value: np.ndarray[Any, Any], nodes: dict[Node, int]) -> np.ndarray[Any, Any]:
+    copied = value.copy(order="K")
+    copied.flags.writeable = False
+    return copied
 
 
 _SNAPSHOTS: Final[tuple[tuple[type, Callable[[Any, dict[Node, int]], Any]], ...]] = (
@@ -152,8 +196,9 @@ _SNAPSHOTS: Final[tuple[tuple[type, Callable[[Any, dict[Node, int]], Any]], ...]
     (tuple, _snapshot_tuple),
     (dict, _snapshot_dict),
     (set, _snapshot_set),
-    (bytearray, lambda value, nodes: Rebuilt(bytearray, list(value))),
-    (np.ndarray, lambda value, nodes: value if value.dtype.hasobject else frozen_copy(value)),
+    (frozenset, _snapshot_frozenset),
+    (bytearray, _snapshot_bytearray),
+    (np.ndarray, _snapshot_array),
 )
 
 
@@ -161,10 +206,5 @@ def _filled(part: Any, values: Sequence[Any]) -> Any:
     if part.__class__ is Slot:
         return values[part.index]
     if part.__class__ is Rebuilt:
-        parts = part.parts
-        for one in parts:
-            if one.__class__ is Slot or one.__class__ is Rebuilt:
-                parts = [_filled(each, values) for each in parts]
-                break
-        return part.make(parts)
+        return part.fill(values)
     return part

@@ -34,7 +34,8 @@ def exact_key(value: object) -> Hashable:
 def _array_key(array: np.ndarray[Any, Any]) -> Hashable:
     if array.nbytes > _LARGEST_ARRAY or array.dtype.hasobject:
         return np.ndarray, id(array)
-    return np.ndarray, array.dtype.str, array.shape, array.strides, array.tobytes()
+    # Not dtype.str, which says nothing of a record's fields.
+    return np.ndarray, array.dtype, array.shape, array.strides, array.tobytes()
 
 
 def _tuple_key(values: tuple[object, ...]) -> Hashable:
@@ -44,6 +45,16 @@ def _tuple_key(values: tuple[object, ...]) -> Hashable:
 def _mapping_key(values: Mapping[object, object]) -> Hashable:
     return dict, tuple([(exact_key(key), exact_key(value)) for key, value in values.items()])
 
+
+def _rebuilt_key(value: Rebuilt) -> Hashable:
+    kind: type[Any] = value.prototype.__class__
+    if kind not in _PLAIN:
+        return Rebuilt, id(value)  # Its attributes count too.
+    keys = exact_key(tuple(value.prototype)) if kind is dict else None
+    return Rebuilt, kind, keys, *map(exact_key, value.parts)
+
+
+_PLAIN: Final = frozenset({list, tuple, dict, set, bytearray})
 
 _KEYS: Final[dict[type, Callable[[Any], Hashable]]] = {
     int: lambda value: (int, value),
@@ -61,7 +72,7 @@ _KEYS: Final[dict[type, Callable[[Any], Hashable]]] = {
     np.ndarray: _array_key,
     ArraySpec: lambda value: value,
     Slot: lambda value: (Slot, value.index),
-    Rebuilt: lambda value: (Rebuilt, value.kind, exact_key(value.keys), *map(exact_key, value.parts)),
+    Rebuilt: _rebuilt_key,
     Template: lambda value: (exact_key(value.args), exact_key(value.kwargs)),
 }
 """How a value of exactly that type becomes a key."""
