@@ -6,11 +6,17 @@ threads for small matrices beside another busy thread cost up to 25 times the ti
 
 from __future__ import annotations
 
+from importlib import import_module
 from threading import Lock
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, Protocol, final
 
-if TYPE_CHECKING:
-    from threadpoolctl import ThreadpoolController
+
+class _Library(Protocol):
+    """What `threadpoolctl`, which has no types, knows of a library."""
+
+    num_threads: int
+
+    def set_num_threads(self, num_threads: int) -> None: ...
 
 
 @final
@@ -19,15 +25,15 @@ class _Blas:
 
     Fields:
         _wanted: what each open session asks for, by identity of its token.
-        _controller: finds the libraries, once a process: it reads the list of what is loaded.
-        _before: undoes the setting, while there is one.
+        _libraries: those that are loaded; looked for once a process, in a millisecond.
+        _before: what they were set to, while they are set.
     """
 
     def __init__(self) -> None:
         self._lock: Final = Lock()
         self._wanted: Final[dict[object, int]] = {}
-        self._controller: ThreadpoolController | None = None
-        self._before: list[tuple[object, int]] = []
+        self._libraries: list[_Library] | None = None
+        self._before: Final[list[tuple[_Library, int]]] = []
 
     def claim(self, token: object, threads: int) -> None:
         """Sets the number of threads, until `release(token)`. Of several claims, the first is in force."""
@@ -35,11 +41,10 @@ class _Blas:
             self._wanted[token] = threads
             if len(self._wanted) > 1:
                 return
-            if self._controller is None:
-                from threadpoolctl import ThreadpoolController
-
-                self._controller = ThreadpoolController()
-            for library in self._controller.select(user_api="blas").lib_controllers:
+            if self._libraries is None:
+                controller = import_module("threadpoolctl").ThreadpoolController()
+                self._libraries = list(controller.select(user_api="blas").lib_controllers)
+            for library in self._libraries:
                 self._before.append((library, library.num_threads))
                 library.set_num_threads(threads)
 
@@ -49,7 +54,7 @@ class _Blas:
             if self._wanted.pop(token, None) is None or self._wanted:
                 return
             for library, threads in self._before:
-                library.set_num_threads(threads)  # type: ignore[attr-defined]
+                library.set_num_threads(threads)
             self._before.clear()
 
 

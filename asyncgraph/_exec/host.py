@@ -60,8 +60,14 @@ class Host:
 @final
 @dataclass(slots=True)
 class Counters:
-    """What has happened, so far. Changed on the loop alone."""
+    """What has happened, so far. Changed on the loop alone: a run counts for itself, and reports when it ends."""
 
     inline_segments: int = 0
     offloaded_segments: int = 0
     user_calls: int = 0
+
+    def add(self, other: Counters) -> None:
+        """Counts what a run has counted."""
+        self.inline_segments += other.inline_segments
+        self.offloaded_segments += other.offloaded_segments
+        self.user_calls += other.user_calls

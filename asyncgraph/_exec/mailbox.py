@@ -27,15 +27,25 @@ class Mailbox:
         """Has `call` made on the loop, soon. From any thread. Calls are made in order."""
         self._calls.append(call)
         if not self._woken:
-            self._woken = True
-            try:
-                self._loop.call_soon_threadsafe(self._deliver)
-            except RuntimeError:
-                # The loop is closed: there is nobody left to tell.
-                self._calls.clear()
+            self._wake()
+
+    def _wake(self) -> None:
+        self._woken = True
+        try:
+            self._loop.call_soon_threadsafe(self._deliver)
+        except RuntimeError:
+            # The loop is closed: there is nobody left to tell.
+            self._calls.clear()
 
     def _deliver(self) -> None:
         self._woken = False
         calls = self._calls
-        for _ in range(len(calls)):
-            calls.popleft()()
+        left = len(calls)
+        try:
+            while left:
+                left -= 1
+                calls.popleft()()
+        finally:
+            # A call that raises must not take with it those that came after it, in the same wake-up.
+            if left and not self._woken:
+                self._wake()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from threading import Lock
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from .._plan.program import Placement
 
 _MARK: Final = "asyncgraph: "
 _PACKAGE: Final = str(Path(__file__).resolve().parent.parent)
+_lock: Final = Lock()
+"""Two runs may raise one exception object at once; it gets one note all the same."""
 
 
 def add_node_note(error: BaseException, node: Node, where: Placement | None, operands: list[Any] | None = None) -> None:
@@ -32,25 +35,22 @@ def add_node_note(error: BaseException, node: Node, where: Placement | None, ope
 
 def add_failure_line(error: BaseException, node_name: str, other: BaseException) -> None:
     """Tells `error`, which ended a run, of another failure in it."""
-    notes: list[str] = getattr(error, "__notes__", [])
-    for index, note in enumerate(notes):
-        if note.startswith(_MARK):
-            notes[index] = f"{note}\n  also failed: {node_name!r}: {type(other).__name__}: {other}"
-            return
+    line = f"also failed: {node_name!r}: {_text(other)}"
+    with _lock:
+        notes: list[str] = getattr(error, "__notes__", [])
+        for index, note in enumerate(notes):
+            if note.startswith(_MARK):
+                notes[index] = f"{note}\n  {line}"
+                return
+        error.add_note(_MARK + line)  # It was ended from outside, by its deadline perhaps, and blames no node.
 
 
 def described(value: Any) -> str:
     """The spec of an array, or the type of anything else."""
     if isinstance(value, (np.ndarray, np.generic)):
-        return repr(intern_spec(value.dtype, value.shape))
+        array = cast("np.ndarray[Any, Any]", value)
+        return repr(intern_spec(array.dtype, array.shape))
     return type(value).__name__
-
-
-def _replace_note(error: BaseException, note: str) -> None:
-    notes: list[str] | None = getattr(error, "__notes__", None)
-    if notes is not None:
-        notes[:] = [one for one in notes if not one.startswith(_MARK)]
-    error.add_note(note)
 
 
 def trim_traceback(error: BaseException) -> None:
@@ -61,3 +61,19 @@ def trim_traceback(error: BaseException) -> None:
             return
         traceback = traceback.tb_next
     error.__traceback__ = traceback
+
+
+def _replace_note(error: BaseException, note: str) -> None:
+    with _lock:
+        notes: list[str] | None = getattr(error, "__notes__", None)
+        if notes is not None:
+            notes[:] = [one for one in notes if not one.startswith(_MARK)]
+        error.add_note(note)
+
+
+def _text(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # A user's class: its failure must not become the run's.
+        return type(error).__name__
+    return f"{type(error).__name__}: {text}"

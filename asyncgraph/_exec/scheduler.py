@@ -89,7 +89,7 @@ class Scheduler:
     def finish(self, segment: int, frame: list[Any]) -> list[int]:
         """Marks a running segment as done; frees what nobody reads any more; gives what may begin now.
 
-        What comes last in the plan's order comes first: it is nearest to what was just computed, and
+        What comes first in the plan's order comes first: it is nearest to what was just computed, and
         finishing it frees memory soonest.
         """
         if not self._end(segment):
@@ -108,19 +108,24 @@ class Scheduler:
                 ready.append(one)
         return [] if self.stopped else ready
 
-    def fail(self, segment: int, error: BaseException) -> None:
-        """Marks a running segment as failed. The first failure ends the run."""
-        if self._end(segment):
-            self.failures.append(error)
-            self.stopped = True
+    def fail(self, segment: int, error: BaseException) -> bool:
+        """Marks a running segment as failed. The first failure ends the run. False if it was abandoned."""
+        if not self._end(segment):
+            return False
+        self.failures.append(error)
+        self.stopped = True
+        return True
 
     def drop(self, segment: int) -> None:
         """Marks a running segment as ended without a result: it was cancelled, as the run was over."""
         self._end(segment)
 
     def stop(self, error: BaseException) -> bool:
-        """Ends the run: nothing begins any more. False if it had ended already."""
-        if self.stopped or not self._left:
+        """Ends the run: nothing begins any more. False if it was ended before.
+
+        A run whose segments are all done can still be stopped, as long as nobody was given its values.
+        """
+        if self.stopped:
             return False
         self.failures.append(error)
         self.stopped = True

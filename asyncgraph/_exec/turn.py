@@ -22,18 +22,20 @@ class Turn:
 
     Fields:
         spent_s: seconds of inline work in this turn.
-        budget_s: seconds of it that a turn may have.
+        budget_s: seconds of it that a turn may have; at least one slice is done in each, whatever it takes.
         _waiting: work for the next turns.
+        _following: work that the slice being done has asked for; `None` while none is being done.
         _marked: whether the loop will tell us when the next turn begins.
     """
 
-    __slots__ = ("_loop", "_marked", "_waiting", "budget_s", "spent_s")
+    __slots__ = ("_following", "_loop", "_marked", "_waiting", "budget_s", "spent_s")
 
     def __init__(self, loop: AbstractEventLoop, budget_s: float) -> None:
         self.budget_s: Final = budget_s
         self.spent_s = 0.0
         self._loop: Final = loop
         self._waiting: Final[deque[Slice]] = deque()
+        self._following: deque[Slice] | None = None
         self._marked = False
 
     def create_future(self) -> Future[Any]:
@@ -53,43 +55,58 @@ class Turn:
     def charge(self, seconds: float) -> None:
         """Counts inline work that was done in this turn."""
         self.spent_s += seconds
-        if not self._marked:
-            self._marked = True
-            self._loop.call_soon(self._begin)
+        self._mark()
 
     def wait(self, work: Slice) -> None:
         """Has work done in the next turns, a slice at a time, until it says that there is no more."""
         self._waiting.append(work)
+        self._mark()
+
+    def do(self, work: Slice) -> None:
+        """Has work done now, as far as the budget goes, and the rest in the next turns.
+
+        What a slice asks for is done after it, never inside it: work that leads to more, and that to more,
+        needs no recursion.
+        """
+        if self._following is not None:
+            self._following.append(work)
+        elif self.has_time:
+            self._spend(work)
+        else:
+            self.wait(work)
+
+    def _spend(self, work: Slice) -> None:
+        """Does at least one slice of `work`, and then goes on, also with what it leads to, while there is time."""
+        following = self._following = deque((work,))
+        try:
+            start = perf_counter()
+            while following:
+                work = following.popleft()
+                if work():
+                    following.append(work)
+                now = perf_counter()
+                self.charge(now - start)
+                start = now
+                if self.spent_s >= self.budget_s:
+                    break
+        finally:
+            self._following = None
+            if following:
+                self._waiting.extend(following)
+                self._mark()
+
+    def _mark(self) -> None:
         if not self._marked:
             self._marked = True
             self._loop.call_soon(self._begin)
 
-    def do(self, work: Slice) -> None:
-        """Has work done now, as far as the budget goes, and the rest in the next turns."""
-        if self.spent_s >= self.budget_s or self._waiting:
-            self.wait(work)
-            return
-        self._slices(work)
-
-    def _slices(self, work: Slice) -> None:
-        start = perf_counter()
-        while True:
-            more = work()
-            now = perf_counter()
-            self.charge(now - start)
-            start = now
-            if not more:
-                return
-            if self.spent_s >= self.budget_s:
-                self._waiting.append(work)
-                return
-
     def _begin(self) -> None:
         self._marked = False
         self.spent_s = 0.0
-        waiting = self._waiting
-        while waiting and self.spent_s < self.budget_s:
-            self._slices(waiting.popleft())
-        if waiting and not self._marked:
-            self._marked = True
-            self._loop.call_soon(self._begin)
+        # What comes to wait from now on waits for the next turn: this one has an end, budget or not.
+        for _ in range(len(self._waiting)):
+            self._spend(self._waiting.popleft())
+            if self.spent_s >= self.budget_s:
+                break
+        if self._waiting:
+            self._mark()

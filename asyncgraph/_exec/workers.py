@@ -63,7 +63,8 @@ class ThreadPool(Pool):
         _queue: work that no thread has taken; `None` ends one thread.
         _queued: how much of that there is.
         _idle: how many threads wait for work.
-        _threads: those that have not ended.
+        _threads: those that take work.
+        _leaving: those that take no more, and may not have ended.
     """
 
     def __init__(self, name: str, limit: int) -> None:
@@ -74,21 +75,24 @@ class ThreadPool(Pool):
         self._queued = 0
         self._idle = 0
         self._threads: Final[set[Thread]] = set()
-        self._serial = count(1)
-        self._closed = False
+        self._leaving: set[Thread] = set()
+        self._serial: Final = count(1)
 
     def submit(self, work: Work, *, at_once: bool = False) -> None:
-        """As `Pool.submit`."""
+        """As `Pool.submit`.
+
+        Raises:
+            RuntimeError: the system gives no thread, and there is none yet.
+        """
         with self._lock:
-            self._queued += 1
-            if self._queued > self._idle and (at_once or len(self._threads) < self._limit):
+            if self._queued >= self._idle and (at_once or len(self._threads) < self._limit):
                 self._start()
+            self._queued += 1
         self._queue.put(work)
 
     def close(self) -> None:
         """As `Pool.close`."""
         with self._lock:
-            self._closed = True
             threads = len(self._threads)
         for _ in range(threads):
             self._queue.put(None)
@@ -96,7 +100,7 @@ class ThreadPool(Pool):
     def join(self) -> None:
         """As `Pool.join`."""
         with self._lock:
-            threads = list(self._threads)
+            threads = self._threads | self._leaving
         for thread in threads:
             if thread is not current_thread():
                 thread.join()
@@ -109,9 +113,14 @@ class ThreadPool(Pool):
     def _start(self) -> None:
         # A daemon: a session that nobody closed must not keep the process from ending.
         thread = Thread(target=self._serve, name=f"asyncgraph {self._name} {next(self._serial)}", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if self._threads:
+                return  # The system gives no more: those that there are will do.
+            raise
         self._threads.add(thread)
         self._idle += 1
-        thread.start()
 
     def _serve(self) -> None:
         get = self._queue.get
@@ -125,10 +134,16 @@ class ThreadPool(Pool):
             while work is not None:
                 work = work()
             with self._lock:
-                self._idle += 1
                 # A thread beyond the limit was for a nested run; it goes when there is nothing to do.
                 if len(self._threads) > self._limit and not self._queued:
-                    break
+                    self._leave()
+                    return
+                self._idle += 1
         with self._lock:
             self._idle -= 1
-            self._threads.discard(current_thread())
+            self._leave()
+
+    def _leave(self) -> None:
+        """Takes no more work. In the same breath as the decision: `submit` must not count on this thread."""
+        self._threads.discard(current_thread())
+        self._leaving = {one for one in self._leaving if one.is_alive()} | {current_thread()}
