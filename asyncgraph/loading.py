@@ -49,8 +49,9 @@ def load(path: str | os.PathLike[str], key: str | None = None, name: str | None 
 
     Its dtype and shape are read now, its data when a run first needs it, in a thread; a run that does not
     need it, or is fed a value for it, does not touch the file. Its value is a read-only array over a map
-    of the file; see the module for what is read into memory instead. In an .npz, data may stand where its
-    dtype is not aligned: right, but slower, and copied by every matrix product. The other formats align.
+    of the file; see the module for what is read into memory instead. In an .npz, data
+    mostly stands where its dtype is not aligned: what it gives is right, but kernels such as `matmul` and
+    `take` copy the whole array in every run. A large one belongs in an .npy or .safetensors file.
 
     Args:
         path: of the file. A relative one is made absolute now, and a pickled graph keeps it so.

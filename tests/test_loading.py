@@ -406,6 +406,13 @@ def test_records_and_raw_bytes_are_refused(fields: Any, tmp_path: Path) -> None:
         ag.load(path)
 
 
+def test_a_shape_that_cannot_be_is_refused(tmp_path: Path) -> None:
+    path = saved(tmp_path, "npy", w=MATRIX)
+    path.write_bytes(path.read_bytes().replace(b"(3, 4)", b"(-3,4)"))
+    with ag.Graph(), pytest.raises(LoadError, match=r"its header gives the shape \(-3, 4\)"):
+        ag.load(path)
+
+
 @pytest.mark.parametrize("dtype", ["BF16", "F8_E4M3", "F8_E5M2"])
 def test_a_dtype_that_numpy_has_not_is_refused_by_tensor_and_dtype(dtype: str, tmp_path: Path) -> None:
     path = tmp_path / "model.safetensors"
