@@ -16,19 +16,20 @@ from __future__ import annotations
 import asyncio
 import inspect
 from asyncio import CancelledError
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Future as ThreadFuture
 from contextvars import Context, ContextVar
+from math import inf
 from threading import Event
 from time import perf_counter
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import numpy as np
 
 from .._graph.building import fits
 from .._graph.convert import ConversionError, as_exact_array
 from .._graph.node import Node
-from .._graph.op import Call, Retry
+from .._graph.op import Call
 from .._graph.spec import ANY, ArraySpec, intern_spec
 from .._graph.template import Template
 from ..errors import NodeCancelledError, NodeResultError, NodeTimeoutError
@@ -40,17 +41,47 @@ class CallScope:
 
     Fields:
         over: set when the run is over, or the call has used up its time.
-        run: the run, by identity, that the call is part of; `None` for none.
+        run: what runs it, by identity.
+        outer: the call that started its run, if that is nested.
+        deadline: when the call has used up its time, where no loop looks at the clock; in `perf_counter`'s time.
     """
 
-    __slots__ = ("over", "run")
+    __slots__ = ("_then", "deadline", "outer", "over", "run")
 
-    def __init__(self, run: object) -> None:
+    def __init__(self, run: object, outer: CallScope | None) -> None:
         self.over: Final = Event()
         self.run: Final = run
+        self.outer: Final = outer
+        self.deadline = inf
+        self._then: Final[list[Callable[[], None]]] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the call should end."""
+        return self.over.is_set() or perf_counter() > self.deadline
+
+    def end(self) -> None:
+        """The run is over."""
+        self.over.set()
+        for call in self._then:
+            call()
+
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Has `call` made when the run is over; at once if it is. It may be made twice. From any thread."""
+        self._then.append(call)
+        if self.over.is_set():
+            call()
 
 
 current_call: Final[ContextVar[CallScope | None]] = ContextVar("asyncgraph call", default=None)
+
+
+def calls_in_progress() -> Iterator[CallScope]:
+    """The call that this code is part of, the one that started its run, and so on outwards."""
+    call = current_call.get()
+    while call is not None:
+        yield call
+        call = call.outer
 
 
 def check_cancelled() -> None:
@@ -62,22 +93,24 @@ def check_cancelled() -> None:
     Raises:
         asyncio.CancelledError: the run is over. Let it pass.
     """
-    scope = current_call.get()
-    if scope is not None and scope.over.is_set():
+    call = current_call.get()
+    if call is not None and call.is_over:
         raise CancelledError("the run that this op belongs to is over")
 
 
 @final
 class CallSite:
-    """One call of a user's function in a run.
+    """One call of a user's function in a run, and its further attempts.
 
     Fields:
         node: the node that it computes.
         scope: how it learns that its run is over.
         args: the values of the node's inputs.
+        _attempts: how many attempts are left.
+        _began: when the attempt began that is being made, or is waited for.
     """
 
-    __slots__ = ("_began", "_call", "_context", "_template", "args", "node", "scope")
+    __slots__ = ("_attempts", "_began", "_call", "_context", "_template", "args", "node", "scope")
 
     def __init__(self, node: Node, values: Sequence[Any], context: Context, run: object) -> None:
         assert node.op.call is not None
@@ -85,16 +118,17 @@ class CallSite:
         assert isinstance(template, Template)
         self.node: Final = node
         self.args: Final = [guarded(value) for value in values]
-        self.scope: Final = CallScope(run)
         self._call: Final[Call] = node.op.call
         self._template: Final = template
         self._context: Final = context.copy()
+        self.scope: Final = CallScope(run, self._context.get(current_call))
         self._context.run(current_call.set, self.scope)
+        self._attempts = 1 if self._call.retry is None else self._call.retry.attempts
         self._began = perf_counter()
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds that one call may take, or `None`."""
+        """Seconds that one attempt may take, or `None`."""
         return self._call.timeout_s
 
     @property
@@ -102,15 +136,15 @@ class CallSite:
         """Whether a run that is over does not wait for it."""
         return self._call.abandon_on_cancel
 
-    def time_left_s(self) -> float:
-        """Seconds that are left of the call that is being made."""
-        assert self._call.timeout_s is not None
-        return self._began + self._call.timeout_s - perf_counter()
-
     @property
     def context(self) -> Context:
         """The context that the function runs in."""
         return self._context
+
+    def time_left_s(self) -> float:
+        """Seconds that are left of the attempt."""
+        assert self._call.timeout_s is not None
+        return self._began + self._call.timeout_s - perf_counter()
 
     def call(self) -> Any:
         """Calls the function here, again after failures if its op says so. May give an `Awaited`.
@@ -118,24 +152,23 @@ class CallSite:
         Raises:
             BaseException: what the function raised, StopIteration and CancelledError translated.
         """
-        retry, attempt = self._call.retry, 1
         while True:
             try:
                 result = self._context.run(self._invoke)
-            except StopIteration as error:
-                raise _stopped(self.node, error) from error
             except CancelledError as error:
-                if self.scope.over.is_set():
+                if self.scope.is_over:
                     raise
                 raise cancelled_by_itself(self.node) from error
             except Exception as error:
-                wait_s = _wait_before(attempt, retry, error)
-                if wait_s is None or self.scope.over.wait(wait_s) or self.scope.over.is_set():
+                wait_s = self._wait_before_next(error)
+                if wait_s is None or self.scope.over.wait(wait_s):
                     raise
-                attempt += 1
                 continue
-            if inspect.isawaitable(result) or isinstance(result, ThreadFuture):
+            if isinstance(result, ThreadFuture) or inspect.isawaitable(result):
                 return Awaited(result)
+            # If its run is over, what is said of that is enough.
+            if self._call.timeout_s is not None and self.time_left_s() < 0 and not self.scope.over.is_set():
+                raise timed_out(self.node)
             return checked(result, self._call.spec, self.node)
 
     async def wait(self, first: Awaited | None = None) -> Any:
@@ -143,24 +176,23 @@ class CallSite:
 
         To be driven inside `context`. A cancellation is thrown into the function.
         """
-        retry, attempt = self._call.retry, 1
         while True:
             try:
                 result = await self._timed(first)
-                return checked(result, self._call.spec, self.node)
             except Exception as error:
-                wait_s = _wait_before(attempt, retry, error)
+                first = None
+                wait_s = self._wait_before_next(error)
                 if wait_s is None or self.scope.over.is_set():
                     raise
-                first = None
-                attempt += 1
                 await asyncio.sleep(wait_s)
+            else:
+                return checked(result, self._call.spec, self.node)
 
     async def _timed(self, first: Awaited | None) -> Any:
         if self._call.timeout_s is None:
             return await self._result(first)
         try:
-            async with asyncio.timeout(self._call.timeout_s) as limit:
+            async with asyncio.timeout(self._call.timeout_s if first is None else self.time_left_s()) as limit:
                 return await self._result(first)
         except TimeoutError as error:
             if limit.expired():
@@ -171,7 +203,7 @@ class CallSite:
         result = self._invoke() if first is None else first.awaitable
         while True:
             if isinstance(result, ThreadFuture):
-                result = asyncio.wrap_future(result)
+                result = asyncio.wrap_future(cast("ThreadFuture[Any]", result))
             if not inspect.isawaitable(result):
                 return result
             result = await result
@@ -179,7 +211,20 @@ class CallSite:
     def _invoke(self) -> Any:
         self._began = perf_counter()
         args, kwargs = self._template.fill(self.args)
-        return self._call.function(*args, **kwargs)
+        try:
+            return self._call.function(*args, **kwargs)
+        except StopIteration as error:
+            raise RuntimeError(f"{self.node.name!r} raised StopIteration, which no awaited call can pass on") from error
+
+    def _wait_before_next(self, error: Exception) -> float | None:
+        """Seconds before the next attempt, or `None` if there is none. Its clock starts after them."""
+        retry = self._call.retry
+        self._attempts -= 1
+        if retry is None or self._attempts < 1 or not isinstance(error, retry.on):
+            return None
+        wait_s = retry.backoff_s * 2 ** (retry.attempts - self._attempts - 1)
+        self._began = perf_counter() + wait_s
+        return wait_s
 
 
 @final
@@ -205,7 +250,7 @@ def guarded(value: Any) -> Any:
     return value
 
 
-def checked(result: Any, spec: ArraySpec | tuple[ArraySpec, ...] | None, node: Node) -> Any:
+def checked(result: object, spec: ArraySpec | tuple[ArraySpec, ...] | None, node: Node) -> Any:
     """`result`, if it fits what the op said that it returns.
 
     Raises:
@@ -215,24 +260,28 @@ def checked(result: Any, spec: ArraySpec | tuple[ArraySpec, ...] | None, node: N
         return result
     if isinstance(spec, ArraySpec):
         return _checked_one(result, spec, node)
-    if not isinstance(result, (tuple, list)) or len(result) != len(spec):  # pyright: ignore[reportUnknownArgumentType]  # any sequence
-        raise NodeResultError(
-            f"{node.name!r} returned {_described(result)}\n  expected: a tuple of {len(spec)}: {', '.join(map(repr, spec))}"
-        )
-    return tuple(_checked_one(one, each, node) for one, each in zip(result, spec, strict=True))  # pyright: ignore[reportUnknownArgumentType]  # any elements
+    parts = list(cast("Sequence[object]", result)) if isinstance(result, (tuple, list)) else None
+    if parts is None or len(parts) != len(spec):
+        expected = f"a tuple of {len(spec)}: {', '.join(map(repr, spec))}"
+        raise NodeResultError(f"{node.name!r} returned {_described(result)}\n  expected: {expected}")
+    return tuple([_checked_one(one, each, node) for one, each in zip(parts, spec, strict=True)])
 
 
-def _checked_one(result: Any, spec: ArraySpec, node: Node) -> Any:
+def _checked_one(result: object, spec: ArraySpec, node: Node) -> Any:
     if spec is ANY:
         return result
+    reason = ""
     try:
         array = as_exact_array(result, spec.dtype)
     except ConversionError as error:
-        raise NodeResultError(f"{node.name!r} returned {_described(result)}: {error}\n  expected: {spec!r}") from error
-    strong = isinstance(result, (np.ndarray, np.generic))
-    if (strong and spec.dtype is not None and result.dtype != spec.dtype) or not fits(array.shape, spec.shape):
-        raise NodeResultError(f"{node.name!r} returned {_described(result)}\n  expected: {spec!r}")
-    return array
+        reason = f": {error}"
+    else:
+        # Python numbers take the spec's dtype; an array has one of its own, and keeps it.
+        own_dtype = result.dtype if isinstance(result, (np.ndarray, np.generic)) else spec.dtype
+        if spec.dtype in (None, own_dtype) and fits(array.shape, spec.shape):
+            return array
+    # Outside the `except`: the error keeps no frames of the conversion, which keep the array.
+    raise NodeResultError(f"{node.name!r} returned {_described(result)}{reason}\n  expected: {spec!r}")
 
 
 def _described(value: Any) -> str:
@@ -240,17 +289,6 @@ def _described(value: Any) -> str:
         return repr(intern_spec(value.dtype, value.shape))
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def _wait_before(attempt: int, retry: Retry | None, error: Exception) -> float | None:
-    """Seconds before the next attempt, or `None` if there is none."""
-    if retry is None or attempt >= retry.attempts or not isinstance(error, retry.on):
-        return None
-    return retry.backoff_s * 2 ** (attempt - 1)
-
-
-def _stopped(node: Node, error: StopIteration) -> RuntimeError:
-    return RuntimeError(f"{node.name!r} raised StopIteration, which no awaited call can pass on")
 
 
 def cancelled_by_itself(node: Node) -> NodeCancelledError:
@@ -290,6 +328,8 @@ class _Drive:
                     step, argument = coroutine.throw, error
         except StopIteration as stop:
             return stop.value
+        finally:
+            del argument  # An error that was thrown in keeps this frame, and this frame would keep it.
 
 
 async def drive(coroutine: Any, context: Context) -> Any:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+import os
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
+from types import FrameType
 from typing import Any, Final, cast
 
 import numpy as np
@@ -13,7 +17,8 @@ from .._graph.spec import intern_spec
 from .._plan.program import Placement
 
 _MARK: Final = "asyncgraph: "
-_PACKAGE: Final = str(Path(__file__).resolve().parent.parent)
+_PACKAGE: Final = str(Path(__file__).resolve().parent.parent) + os.sep
+_CAN_GO_ON: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _lock: Final = Lock()
 """Two runs may raise one exception object at once; it gets one note all the same."""
 
@@ -56,11 +61,26 @@ def described(value: Any) -> str:
 def trim_traceback(error: BaseException) -> None:
     """Takes this package's own frames off the outer end of a traceback: they hold the run, and tell users nothing."""
     traceback = error.__traceback__
-    while traceback is not None and traceback.tb_frame.f_code.co_filename.startswith(_PACKAGE):
-        if traceback.tb_next is None:
-            return
+    while traceback is not None and traceback.tb_next is not None and _is_ours(traceback.tb_frame):
         traceback = traceback.tb_next
-    error.__traceback__ = traceback
+    # Not by assignment, which a user's class of exception may forbid.
+    BaseException.with_traceback(error, traceback)
+
+
+def forget_values(error: BaseException) -> None:
+    """Clears this package's own frames in a traceback, so that whoever keeps `error` keeps no values of a run."""
+    traceback = error.__traceback__
+    while traceback is not None:
+        frame = traceback.tb_frame
+        # Clearing the frame of a coroutine that has gone on since would end it.
+        if _is_ours(frame) and not frame.f_code.co_flags & _CAN_GO_ON:
+            with suppress(RuntimeError):  # It is running: it is one of those that called this.
+                frame.clear()
+        traceback = traceback.tb_next
+
+
+def _is_ours(frame: FrameType) -> bool:
+    return frame.f_code.co_filename.startswith(_PACKAGE)
 
 
 def _replace_note(error: BaseException, note: str) -> None:

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
+import warnings
+from asyncio import _get_running_loop as get_loop  # pyright: ignore[reportPrivateUsage]  # see `session`
 from concurrent.futures import Future
-from contextvars import Context, copy_context
-from threading import Event, Lock, Thread
+from contextvars import copy_context
+from functools import partial
+from threading import Condition, Lock
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast, final, overload
 
 from .._exec.blas import blas
-from .._exec.calls import Awaited, CallSite, timed_out
-from .._exec.inline import explain_failure
-from .._exec.notes import add_node_note, trim_traceback
-from .._exec.recorder import Recorder
-from .._exec.results import deliver
+from .._exec.calls import calls_in_progress, current_call
+from .._exec.notes import forget_values, trim_traceback
 from .._exec.workers import Pool, Work, make_pool
 from .._graph.building import current_graph
 from .._graph.graph import Graph
-from .._plan.chunk import Frame
 from .._plan.compiler import no_checkpoint
-from .._plan.lower import Kind
-from .._plan.plan import Plan
-from .._plan.segment import Segment
-from ..errors import RunTimeoutError, SessionClosedError, SessionLoopError
+from ..errors import SessionClosedError, SessionError, SessionLoopError
 from .args import Feeds, Fetches, RunArgs, RunOptions
 from .config import SessionConfig
-from .engine import Engine, Request
+from .engine import Engine
 from .explain import Explanation
 from .forks import generation
-from .future import results_of
-from .session import Session, as_args, running_loop
+from .here import RunHere
+from .loop_thread import LoopThread
+from .session import as_args
 from .values import RunValues
 
 T = TypeVar("T")
@@ -43,7 +38,8 @@ class BlockingSession:
     """Runs a graph for plain threads: any number of them, each with its own feeds.
 
     Plans without async ops run in the calling thread, one node after the other, without a hop. Async ops
-    run on one private event loop, in a thread that is started when it is first needed. A context manager.
+    run on one private event loop, in a thread that is started when it is first needed. A context manager;
+    one that is never closed warns.
 
     Args:
         graph: what is run; the current graph if left out.
@@ -56,24 +52,26 @@ class BlockingSession:
     # Fields:
     #   engine: finds plans.
     #   _pool: threads for `submit`.
-    #   _lock: guards what follows.
+    #   _state: guards what follows, and tells `close` when a run ends.
     #   _loop_thread: the private loop with its session; None until it is needed.
-    #   _closed: whether it takes no more runs.
-    #   _running: how many runs are being made in threads of callers; `_idle` is set while there is none.
+    #   _closed: whether it takes no more runs, but for nested ones of runs that `close` waits for.
+    #   _running: how many runs are in flight.
+    #   _closing: held by who closes it, so that who closes it as well waits.
+
+    _closed = True  # Of a session that could not be made, and is finalized all the same.
 
     def __init__(self, graph: Graph | None = None, *, config: SessionConfig | None = None) -> None:
         self.config: Final = SessionConfig() if config is None else config
         self.engine: Final = Engine(current_graph() if graph is None else graph, self.config)
         self._pool: Final[Pool] = make_pool("run", self.config.threads)
-        self._lock: Final = Lock()
-        self._loop_thread: _LoopThread | None = None
-        self._closed = False
+        self._state: Final = Condition()
+        self._loop_thread: LoopThread | None = None
         self._running = 0
-        self._idle: Final = Event()
-        self._idle.set()
+        self._closing: Final = Lock()
         self._generation: Final = generation.number
         if self.config.blas_threads is not None:
-            blas.claim(self, self.config.blas_threads)
+            blas.claim(self.engine, self.config.blas_threads)
+        self._closed = False
 
     @property
     def graph(self) -> Graph:
@@ -81,7 +79,8 @@ class BlockingSession:
         return self.engine.graph
 
     def __enter__(self) -> BlockingSession:
-        self._check_open()
+        with self._state:
+            self._check_open()
         return self
 
     def __exit__(
@@ -100,7 +99,8 @@ class BlockingSession:
     ) -> RunValues[Any]:
         """The values of the fetches; see `Session.run`. Blocks the calling thread.
 
-        A deadline is seen between two nodes: what is running in this thread is not interrupted.
+        A deadline is seen between two nodes: what is running in this thread is not interrupted. When this
+        has returned or raised, KeyboardInterrupt included, nothing of the run is left.
 
         Raises:
             SessionLoopError: an event loop is running in this thread: use `Session` and await.
@@ -109,18 +109,18 @@ class BlockingSession:
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
-        if running_loop() is not None:
+        if get_loop() is not None:
             raise SessionLoopError(
                 "BlockingSession.run would block the event loop that runs in this thread\n"
                 "  write: async with Session(graph) as session: await session.run(...)"
             )
-        self._check_open()
-        request = self.engine.request(asked, no_checkpoint)
-        if request.plan.needs_loop:
-            return self._on_loop().run(asked)
         self._begin()
         try:
-            return _Here(self, request, asked, began, copy_context()).values()
+            return RunHere(self, asked, began).values()
+        except BaseException as error:
+            forget_values(error)
+            del asked, args, feeds  # Exceptions keep this frame, and it keeps what was fed.
+            raise
         finally:
             self._end()
 
@@ -129,29 +129,38 @@ class BlockingSession:
     ) -> Future[RunValues[T]]:
         """Starts a run in a thread of the session; gives a future, as `concurrent.futures` does.
 
-        `cancel()` succeeds until the run has started.
+        `cancel()` succeeds until the run has started. Closing the session waits for it.
 
         Raises:
             RunArgsError, SessionClosedError: as `run`; nothing has run.
         """
+        began = perf_counter()
         asked = cast("RunArgs[T]", as_args(args, feeds, options))
-        self._check_open()
-        self.engine.request(asked, no_checkpoint).bind(tuple(asked.feeds.values()), False)
-        future: Future[RunValues[T]] = Future()
-        context = copy_context()
-
-        def work() -> Work | None:
-            if future.set_running_or_notify_cancel():
-                try:
-                    values = context.run(self.run, asked)
-                except BaseException as error:
-                    future.set_exception(error)
-                else:
-                    future.set_result(values)
-            return None
-
-        self._pool.submit(work)
+        self._begin()
+        try:
+            request = self.engine.request(asked, no_checkpoint)
+            # Checked now, and copied now if that is asked for; what fits is not converted again.
+            fed, _ = request.binder.bind(tuple(asked.feeds.values()), asked.options.copy_feeds)
+            bound = RunArgs[T](asked.fetches, dict(zip(asked.feeds, fed, strict=True)), asked.options)
+            future: Future[RunValues[T]] = Future()
+            work = partial(self._work, future, partial(copy_context().run, RunHere(self, bound, began).values))
+            self._pool.submit(work, at_once=current_call.get() is not None)
+        except BaseException:
+            self._end()
+            raise
         return future
+
+    def _work(self, future: Future[RunValues[T]], run: partial[RunValues[T]]) -> Work | None:
+        try:
+            if future.set_running_or_notify_cancel():
+                future.set_result(run())
+        except BaseException as error:
+            trim_traceback(error)
+            forget_values(error)
+            future.set_exception(error)
+        finally:
+            self._end()
+        return None
 
     def explain(
         self, args: RunArgs[Any] | Fetches, /, feeds: Feeds | None = None, options: RunOptions | None = None
@@ -161,182 +170,72 @@ class BlockingSession:
         return Explanation(self.engine.request(asked, no_checkpoint).plan, self.graph, self.config)
 
     def close(self) -> None:
-        """Closes the session: takes no more runs, waits for those in flight, ends its threads. Idempotent."""
-        with self._lock:
-            self._closed = True
-            loop_thread, self._loop_thread = self._loop_thread, None
-        self._pool.close()
-        self._pool.join()
-        self._idle.wait()
-        if loop_thread is not None:
-            loop_thread.close()
-        blas.release(self)
+        """Closes the session: takes no more runs, waits for those in flight, ends its threads. Idempotent.
 
-    def await_here(self, awaited: Awaited, site: CallSite, deadline: float | None) -> Any:
-        """The result of what a function returned, awaited on the private loop."""
-        return self._on_loop().wait(awaited, site, deadline)
+        Raises:
+            SessionError: an op calls it, of a run that it would wait for.
+        """
+        if self._generation != generation.number:
+            self._closed = True  # The parent's threads are not here.
+            return
+        if any(self._runs(call.run) for call in calls_in_progress()):
+            raise SessionError(
+                "an op closes the session that runs it\n  close it from outside: the run would never end"
+            )
+        with self._closing:
+            with self._state:
+                self._closed = True
+                self._state.wait_for(lambda: not self._running)
+                loop_thread, self._loop_thread = self._loop_thread, None
+            self._pool.close()
+            self._pool.join()
+            if loop_thread is not None:
+                loop_thread.close()
+            blas.release(self.engine)
 
-    def _on_loop(self) -> _LoopThread:
-        with self._lock:
+    def on_loop(self) -> LoopThread:
+        """The private loop. For runs in flight."""
+        with self._state:
             if self._loop_thread is None:
-                self._loop_thread = _LoopThread(self.engine)
+                self._loop_thread = LoopThread(self.engine)
             return self._loop_thread
 
+    def _runs(self, run: object) -> bool:
+        loop_thread = self._loop_thread
+        return (isinstance(run, RunHere) and run.session is self) or (loop_thread is not None and loop_thread.runs(run))
+
     def _check_open(self) -> None:
-        if self._closed:
-            raise SessionClosedError("the session is closed\n  make a new BlockingSession")
         if self._generation != generation.number:
             raise SessionLoopError("the session was made before this process was forked\n  make a new one in the child")
+        if self._closed:
+            # A run that is waited for would never end if its nodes could not run what they need.
+            call = current_call.get()
+            if not self._running or call is None or call.over.is_set():
+                raise SessionClosedError("the session is closed\n  make a new BlockingSession")
 
     def _begin(self) -> None:
-        with self._lock:
+        with self._state:
+            self._check_open()
             self._running += 1
-            self._idle.clear()
 
     def _end(self) -> None:
-        with self._lock:
+        with self._state:
             self._running -= 1
-            if not self._running:
-                self._idle.set()
+            self._state.notify_all()
+
+    def __del__(self) -> None:
+        if self._closed or self._generation != generation.number:
+            return
+        warnings.warn(
+            f"unclosed {self!r}: write `with BlockingSession(...)`, or session.close()",
+            ResourceWarning,
+            source=self,
+            stacklevel=2,
+        )
+        self._pool.close()
+        if self._loop_thread is not None:
+            self._loop_thread.stop()
+        blas.release(self.engine)
 
     def __repr__(self) -> str:
         return f"<BlockingSession of {self.graph!r}{': closed' if self._closed else ''}>"
-
-
-@final
-class _Here:
-    """One run in the calling thread: the segments in the plan's order, in which inputs come first."""
-
-    def __init__(
-        self, session: BlockingSession, request: Request, args: RunArgs[Any], began: float, context: Context
-    ) -> None:
-        timeout_s = args.options.timeout_s
-        self._session: Final = session
-        self._request: Final = request
-        self._args: Final = args
-        self._began: Final = began
-        self._deadline: Final = None if timeout_s is None else began + timeout_s
-        self._context: Final = context
-        self._recorder: Final = Recorder() if args.options.trace else None
-
-    def values(self) -> RunValues[Any]:
-        """Runs it."""
-        options, plan = self._args.options, self._request.plan
-        feeds, _ = self._request.bind(tuple(self._args.feeds.values()), options.copy_feeds)
-        frame = plan.frame(feeds)
-        plan.count_run()
-        try:
-            self._run(plan, frame)
-            on_host = options.results == "host"
-            delivered = [deliver(one, frame, on_host) for one in plan.fetches]
-        except BaseException:
-            frame.clear()
-            feeds.clear()
-            raise
-        results = results_of(self._request, self._args, delivered)
-        return RunValues(results, options, plan, perf_counter() - self._began, self._recorder)
-
-    def _run(self, plan: Plan, frame: Frame) -> None:
-        unread = dict(plan.readers)
-        for segment in plan.segments:
-            self._check_time()
-            if segment.kind is Kind.KERNEL:
-                self._compute(plan, segment.index, frame)
-            else:
-                self._call(segment, frame)
-            for slot in segment.reads:
-                unread[slot] -= 1
-                if not unread[slot]:
-                    frame[slot] = None
-
-    def _compute(self, plan: Plan, segment: int, frame: Frame) -> None:
-        try:
-            for chunk in plan.chunks[segment]:
-                self._check_time()
-                if self._recorder is None:
-                    chunk.run(frame)
-                else:
-                    chunk.run_traced(frame, self._recorder.add)
-        except RunTimeoutError:
-            raise
-        except BaseException as error:
-            explain_failure(plan, segment, error)
-            raise
-
-    def _call(self, segment: Segment, frame: Frame) -> None:
-        instruction = segment.instructions[0]
-        site = CallSite(instruction.node, [frame[slot] for slot in instruction.operands], self._context, self)
-        start = perf_counter()
-        try:
-            value = site.call()
-            if isinstance(value, Awaited):
-                value = self._session.await_here(value, site, self._deadline)
-            elif site.timeout_s is not None and site.time_left_s() < 0:
-                raise timed_out(site.node)
-        except BaseException as error:
-            add_node_note(error, site.node, None, site.args)
-            trim_traceback(error)
-            raise
-        if self._recorder is not None:
-            self._recorder.add(site.node, start, perf_counter())
-        frame[instruction.out] = value
-
-    def _check_time(self) -> None:
-        if self._deadline is not None and perf_counter() > self._deadline:
-            raise RunTimeoutError(f"the run took longer than its timeout_s={self._args.options.timeout_s}")
-
-
-@final
-class _LoopThread:
-    """A private event loop in a thread, with a session on it that shares the plans."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._loop: Final = asyncio.new_event_loop()
-        self._thread: Final = Thread(target=self._serve, name="asyncgraph loop", daemon=True)
-        self._session: Final = Session.sharing(engine)
-        self._thread.start()
-
-    def run(self, args: RunArgs[Any]) -> RunValues[Any]:
-        """As `Session.run`, for another thread."""
-
-        async def run() -> RunValues[Any]:
-            return await self._session.run(args)
-
-        return self._do(run)
-
-    def wait(self, awaited: Awaited, site: CallSite, deadline: float | None) -> Any:
-        """The result of what a function returned."""
-
-        async def wait() -> Any:
-            try:
-                async with asyncio.timeout(None if deadline is None else max(0.0, deadline - perf_counter())):
-                    return await site.wait(awaited)
-            except TimeoutError as error:
-                if deadline is not None and perf_counter() >= deadline:
-                    raise RunTimeoutError("the run took longer than its timeout_s") from error
-                raise
-
-        return self._do(wait)
-
-    def close(self) -> None:
-        """Closes the session, and ends the loop and the thread."""
-        self._do(self._session.aclose)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-
-    def _do(self, function: Callable[[], Any]) -> Any:
-        # The caller's context goes along: `run_coroutine_threadsafe` makes its task from inside it.
-        future = asyncio.run_coroutine_threadsafe(function(), self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-            self._loop.close()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError
-from collections.abc import Awaitable, Generator
+from collections.abc import Collection, Generator
 from contextvars import Context
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, final
 
 from anyio import CancelScope
 
@@ -17,12 +17,11 @@ from .._exec.recorder import Recorder
 from .._exec.results import deliver
 from .._exec.run import Run
 from .._graph.node import Node
-from .._plan.ownership import Fetched
 from .._plan.plan import Plan
 from ..errors import FetchError, RunTimeoutError
 from .args import RunArgs
 from .engine import SMALL_GRAPH, Request
-from .fetches import rebuild, resolve
+from .fetches import leaves_of, resolve
 from .values import RunMetadata, RunValues
 
 if TYPE_CHECKING:
@@ -44,17 +43,19 @@ class RunFuture(asyncio.Future[RunValues[T]]):
     #   _request, _values, _largest: what the args mean and the fed values, once they are checked.
     #   _run: what runs it; None until it starts and after it has ended.
     #   _deadline: ends the run when its time is up.
-    #   counts: whether it is one of the runs whose number is limited, and executes.
+    #   has_place: whether it is one of the runs that execute and whose number is limited.
     #   nested: whether a node of another run started it.
     #   _stopping: why it ends, if it was told to before it started.
     #   _provisional: values that were handed out before the end, by fetch.
     #   _delivered_values: the values of the plan's fetches, once the run has succeeded.
     #   _watchers: who waits for a fetch.
+    #   _fetched: its fetches, once somebody has asked for one.
+    #   _places: of each, its place among the plan's and the segment that computes it, once somebody waits.
 
     def __init__(self, session: Session, args: RunArgs[T], context: Context, began: float) -> None:
-        super().__init__(loop=session._loop)  # pyright: ignore[reportPrivateUsage]  # one idea in two files
+        super().__init__(loop=session.host.loop)
         self._session: Final = session
-        self._args: Final = args
+        self._args = args
         self._context: Final = context
         self._began: Final = began
         self._request: Request | None = None
@@ -63,12 +64,14 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         self._run: Run | InlineRun | None = None
         self._recorder: Recorder | None = Recorder() if args.options.trace else None
         self._deadline: asyncio.TimerHandle | None = None
-        self.counts = False
+        self.has_place = False
         self._stopping: BaseException | None = None
         self._failures: tuple[BaseException, ...] = ()
         self._provisional: dict[int, Any] = {}
         self._delivered_values: list[Any] = []
         self._watchers: dict[Node, list[asyncio.Future[Any]]] = {}
+        self._fetched: frozenset[Node] = frozenset()
+        self._places: dict[Node, tuple[int, int | None]] = {}
         self.nested: Final = context.get(current_call) is not None
 
     # -- what callers use ------------------------------------------------------------------------------
@@ -81,11 +84,22 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         return True
 
     def __await__(self) -> Generator[Any, None, RunValues[T]]:
-        if not self.done():
-            yield from self._wait().__await__()
-        return self.result()
+        try:
+            if not self.done():
+                yield from self._wait().__await__()
+            return self.result()
+        finally:
+            del self  # What is raised keeps this frame, and this future keeps what is raised.
 
     __iter__ = __await__
+
+    def set_result(self, result: object, /) -> NoReturn:
+        """The run does that, and nobody else. As for tasks, a RuntimeError."""
+        raise RuntimeError("RunFuture does not support set_result: its run sets the result")
+
+    def set_exception(self, exception: object, /) -> NoReturn:
+        """The run does that, and nobody else. As for tasks, a RuntimeError."""
+        raise RuntimeError("RunFuture does not support set_exception: its run sets it")
 
     @property
     def metadata(self) -> RunMetadata:
@@ -93,32 +107,40 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         count = 0 if self._request is None else len(self._request.plan.program.nodes)
         return RunMetadata(perf_counter() - self._began, count, self._failures, self._recorder)
 
-    def fetched(self, fetch: Node | str) -> Awaitable[Any]:
+    def fetched(self, fetch: Node | str) -> asyncio.Future[Any]:
         """The value of one of the run's fetches, as soon as it is there: before the run ends, as a rule.
 
         If the run fails later, the value was never committed. Not waiting any longer does not cancel the run.
+        If the run ends before the value is there, the future raises what ended it.
 
         Raises:
             FetchError: the run does not fetch it.
-            BaseException: what ended the run, if it ended before the value was there.
         """
-        node = resolve(fetch, self._session.graph)
+        graph = self._session.graph
+        node = resolve(fetch, graph)
+        if not self._fetched:
+            self._fetched = frozenset([resolve(leaf, graph) for leaf in leaves_of(self._args.fetches)])
+        if node not in self._fetched:
+            raise FetchError(f"{node!r} is not among the fetches of this run")
         waiter: asyncio.Future[Any] = self.get_loop().create_future()
         self._watchers.setdefault(node, []).append(waiter)
-        if self._request is not None:
-            self._check_fetched()
         if self.done():
             self._release_watchers()
         else:
             self._watch()
         return waiter
 
+    # -- the way of a run ------------------------------------------------------------------------------
+
     def end(self, error: BaseException) -> None:
-        """As `cancel`, but the run ends with `error`."""
+        """As `cancel`, but the run ends with `error`, of which nobody needs to be told who does not ask."""
         if not self.done():
+            self.add_done_callback(_look_at)
             self._stop(error)
 
-    # -- the way of a run ------------------------------------------------------------------------------
+    def is_run_by(self, run: object) -> bool:
+        """Whether that is what runs it."""
+        return self._run is not None and self._run is run
 
     def prepare(self) -> None:
         """Finds the plan, and checks and converts the feeds.
@@ -132,7 +154,9 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
     def _bind(self) -> None:
         assert self._request is not None
-        self._values, self._largest = self._request.bind(tuple(self._args.feeds.values()), self._args.options.copy_feeds)
+        self._values, self._largest = self._request.bind(
+            tuple(self._args.feeds.values()), self._args.options.copy_feeds
+        )
 
     @property
     def is_prepared(self) -> bool:
@@ -152,6 +176,10 @@ class RunFuture(asyncio.Future[RunValues[T]]):
             left_s = timeout_s - (perf_counter() - self._began)
             self._deadline = self.get_loop().call_later(left_s, self._out_of_time)
 
+    def resume(self) -> None:
+        """Has its next slice done in a later turn of the loop."""
+        self._session.host.turn.wait(self.slice)
+
     def slice(self) -> bool:
         """The next part of the run, if it runs inline; whether there is more. For `Turn`."""
         if self._run is None:
@@ -161,7 +189,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
                 self._finish(self._stopping)
                 return False
             try:
-                self._session.start(self)
+                self._session.runs.start(self)
             except BaseException as error:
                 self._finish(error)
                 return False
@@ -196,9 +224,8 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
     def start(self) -> None:
         """Starts the run: admitted, its feeds in hand."""
-        assert self._request is not None and self._values is not None
-        if self._watchers:
-            self._check_fetched()
+        assert self._request is not None
+        assert self._values is not None
         plan, host = self._request.plan, self._session.host
         frame = plan.frame(self._values)
         self._values = None
@@ -216,7 +243,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
             self._run.stop(error)
         elif self._stopping is None:
             self._stopping = error
-            if not self._session.is_planning(self):
+            if not self._session.runs.is_planning(self):
                 self._finish(error)
 
     def _out_of_time(self) -> None:
@@ -251,19 +278,21 @@ class RunFuture(asyncio.Future[RunValues[T]]):
             except BaseException as failure:  # A backend's transfer can fail like any kernel.
                 error = failure
         self._run = self._values = None
+        # A future may be kept for long: it shall not keep what was fed.
+        self._args = RunArgs[T](self._args.fetches, None, self._args.options)
         self._provisional.clear()
-        self._session.leave(self)
+        self._session.runs.leave(self)
         if values is not None:
-            self.set_result(values)
+            super().set_result(values)
         elif isinstance(error, CancelledError):
             super().cancel(*error.args[:1])
         else:
             assert error is not None
-            _set_exception(self, error)
+            super().set_exception(_carried(error))
         self._release_watchers()
 
     def _delivered(self) -> RunValues[T]:
-        assert self._request is not None and self._run is not None
+        assert self._request is not None
         plan = self._request.plan
         values = self._delivered_values = [self._value(index, plan) for index in range(len(plan.fetches))]
         results = results_of(self._request, self._args, values)
@@ -278,36 +307,28 @@ class RunFuture(asyncio.Future[RunValues[T]]):
     # -- values before the end -------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        if self._watchers and isinstance(self._run, Run):
+        if not self._watchers or not isinstance(self._run, Run):
+            return
+        if not self._places:
+            plan = self._run.plan
+            filled_by = {slot: segment.index for segment in plan.segments for slot in segment.fills}
+            self._places = {one.node: (index, filled_by.get(one.slot)) for index, one in enumerate(plan.fetches)}
             self._run.watch = self._look
-            self._look()
+        self._look()
 
     def _look(self) -> None:
         """Hands out the fetches that are there."""
-        if self._request is None or not isinstance(self._run, Run):
+        run = self._run
+        if not isinstance(run, Run) or run.scheduler.stopped:
             return
-        plan, scheduler = self._request.plan, self._run.scheduler
-        for index, fetched in enumerate(plan.fetches):
-            waiters = self._watchers.get(fetched.node)
-            if waiters is None or scheduler.stopped:
-                continue
-            filled_by = plan.filled_by(fetched.slot)
-            if filled_by is None or scheduler.is_done(filled_by):
+        for node in list(self._watchers):
+            index, segment = self._places[node]
+            if segment is None or run.scheduler.is_done(segment):
                 if index not in self._provisional:
-                    self._provisional[index] = self._value(index, plan)
-                del self._watchers[fetched.node]
-                for waiter in waiters:
+                    self._provisional[index] = self._value(index, run.plan)
+                for waiter in self._watchers.pop(node):
                     if not waiter.done():
                         waiter.set_result(self._provisional[index])
-
-    def _fetches(self) -> tuple[Fetched, ...]:
-        return () if self._request is None else self._request.plan.fetches
-
-    def _check_fetched(self) -> None:
-        known = {one.node for one in self._fetches()}
-        for node in [node for node in self._watchers if node not in known]:
-            del self._watchers[node]
-            raise FetchError(f"{node!r} is not among the fetches of this run")
 
     def _release_watchers(self) -> None:
         """The run has ended: those who wait for a fetch get its value, or what ended the run."""
@@ -315,7 +336,8 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         if not watchers:
             return
         error = None if self.cancelled() else self.exception()
-        values = {one.node: value for one, value in zip(self._fetches(), self._delivered_values, strict=False)}
+        fetches = () if self._request is None else self._request.plan.fetches
+        values = {one.node: value for one, value in zip(fetches, self._delivered_values, strict=False)}
         for node, waiters in watchers.items():
             for waiter in waiters:
                 if waiter.done():
@@ -336,15 +358,8 @@ class RunFuture(asyncio.Future[RunValues[T]]):
             await self._next_end()
         except CancelledError as error:
             self.cancel(*error.args[:1])
-            # An anyio scope cancels again in every turn of the loop, unless it is told to wait.
-            with CancelScope(shield=True):
-                while not self.done():
-                    try:
-                        await self._next_end()
-                    except CancelledError:
-                        continue  # One is enough; it is raised below.
-            if not self.cancelled():
-                self.exception()  # Nobody will ask: the caller is cancelled.
+            await wait_shielded([self])  # One cancellation is enough: it is raised below.
+            _look_at(self)  # Nobody else will: the caller is cancelled.
             raise
 
     def _next_end(self) -> asyncio.Future[None]:
@@ -360,15 +375,31 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
 def results_of(request: Request, args: RunArgs[Any], values: list[Any]) -> Any:
     """The results of a run, in the structure of its fetches, from the values of its plan's fetches."""
-    order = request.fetch_order
-    if args.fetches.__class__ is Node:
-        return values[order[0]]
-    return rebuild(args.fetches, iter([values[index] for index in order]))
+    return request.results(args.fetches, values)
 
 
-def _set_exception(future: asyncio.Future[Any], error: BaseException) -> None:
-    if isinstance(error, StopIteration):
-        wrapped = RuntimeError("a run ended with StopIteration, which no future can carry")
-        wrapped.__cause__ = error
-        error = wrapped
-    future.set_exception(error)
+async def wait_shielded(futures: Collection[asyncio.Future[Any]]) -> CancelledError | None:
+    """Waits until all of `futures` are done, whatever comes; gives the first cancellation that came meanwhile."""
+    cancelled: CancelledError | None = None
+    # An anyio scope cancels again in every turn of the loop, unless it is told to wait.
+    with CancelScope(shield=True):
+        while not all(future.done() for future in futures):
+            try:
+                await asyncio.wait(futures)
+            except CancelledError as error:
+                cancelled = cancelled or error
+    return cancelled
+
+
+def _look_at(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
+def _carried(error: BaseException) -> BaseException:
+    """`error`, or one that a future can carry."""
+    if not isinstance(error, StopIteration):
+        return error
+    wrapped = RuntimeError("a run ended with StopIteration, which no future can carry")
+    wrapped.__cause__ = error
+    return wrapped

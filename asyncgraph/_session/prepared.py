@@ -24,12 +24,13 @@ class PreparedRun:
 
     def __init__(self, session: Session, fetches: Fetches, feeds: Sequence[Node | str]) -> None:
         self._session: Final = session
-        self._fetches: Final = fetches
         self._feeds: Final = tuple([resolve(key, session.graph, "feed") for key in feeds])
         if len(set(self._feeds)) < len(self._feeds):
             raise RunArgsError(f"a node is fed twice: {', '.join([node.name for node in self._feeds])}")
+        asked = RunArgs[Any](fetches, dict.fromkeys(self._feeds))
+        self._fetches: Final = asked.fetches
         # What is wrong with them is said now, not at the first call.
-        self._request: Final = session.engine.request(RunArgs[Any](fetches, dict.fromkeys(self._feeds)), no_checkpoint)
+        self._request: Final = session.engine.request(asked, no_checkpoint)
 
     async def __call__(self, *values: Any) -> RunValues[Any]:
         """Runs with `values` for the feeds, in their order. As `Session.run` in all else.
@@ -48,7 +49,8 @@ class PreparedRun:
                 finally:
                     turn.charge(perf_counter() - began)
                 if done is not None:
-                    self._session.count_run()
+                    self._session.runs.started += 1
+                    self._session.runs.ended += 1
                     return done
         args = RunArgs[Any](self._fetches, dict(zip(self._feeds, values, strict=True)))
         del values

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import warnings
-from asyncio import AbstractEventLoop, CancelledError, get_running_loop
+from asyncio import CancelledError
+from asyncio import _get_running_loop as get_loop  # pyright: ignore[reportPrivateUsage]  # public, for loops: it gives None, where its sister raises
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from contextvars import copy_context
+from functools import partial
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, TypeVar, cast, final, overload
@@ -15,24 +16,27 @@ from typing import Any, Final, TypeVar, cast, final, overload
 from anyio import CancelScope
 
 from .._exec.blas import blas
-from .._exec.calls import current_call
+from .._exec.calls import calls_in_progress, current_call
 from .._exec.host import Host
+from .._exec.notes import forget_values
 from .._exec.turn import Turn
 from .._graph.building import current_graph
 from .._graph.graph import Graph
 from .._graph.node import Node
 from .._plan.compiler import no_checkpoint
-from ..errors import RunArgsError, SessionClosedError, SessionLoopError, SessionOverloadedError
+from ..errors import RunArgsError, SessionClosedError, SessionError, SessionLoopError
 from .args import Feeds, Fetches, RunArgs, RunOptions
 from .config import SessionConfig
 from .engine import Engine
 from .explain import Explanation
 from .forks import generation
 from .future import RunFuture
+from .inflight import RunsInFlight
 from .inline import QueuedRun, run_inline
 from .prepared import PreparedRun
 from .statistics import SessionStatistics
 from .streams import RunMap, RunStream
+from .threads import LoopCall
 from .values import RunValues
 
 T = TypeVar("T")
@@ -59,13 +63,11 @@ class Session:
     #   engine: finds plans.
     #   _host: the loop and the threads; None until the session is opened.
     #   _generation: which process opened it.
-    #   _futures: runs in flight, but those that finish where they are called. Kept here, or a run that
-    #       nobody holds could be collected half-way.
-    #   _executing: how many of them execute and count for the limit.
-    #   _queue: those that wait until fewer execute.
-    #   _planning: those whose plan a worker makes.
-    #   _idle: who waits until nothing is in flight.
-    #   _closing: done when the session is closed; None while it is open.
+    #   runs: those in flight.
+    #   _closed: whether it takes no more runs, but for nested ones of runs that it waits for.
+    #   _drained: whether it waits for nothing any more.
+
+    _host: Host | None = None  # Also of a session that could not be made, and is finalized all the same.
 
     def __init__(self, graph: Graph | None = None, *, config: SessionConfig | None = None) -> None:
         self._set_up(Engine(current_graph() if graph is None else graph, config or SessionConfig()))
@@ -82,15 +84,9 @@ class Session:
         self.config = engine.config
         self._host: Host | None = None
         self._generation = 0
-        self._futures: set[RunFuture[Any]] = set()
-        self._executing = 0
-        self._queue: dict[RunFuture[Any], None] = {}
-        self._planning: set[RunFuture[Any]] = set()
-        self._idle: list[asyncio.Future[None]] = []
-        self._closing: asyncio.Future[None] | None = None
+        self.runs = RunsInFlight(engine.config)
         self._closed = False
-        self._started = 0
-        self._ended = 0
+        self._drained = False
 
     @property
     def graph(self) -> Graph:
@@ -122,33 +118,52 @@ class Session:
         began = perf_counter()
         asked = as_args(args, feeds, options)
         host = self._host
-        if host is None or get_running_loop() is not host.loop or self._generation != generation.number or self._closed:
+        if host is None or get_loop() is not host.loop or self._generation != generation.number or self._closed:
             host = self._open()
-        turn = host.turn
-        if asked.options.allow_inline and self._executing < self.config.max_concurrent_runs:
-            if turn.has_time:
-                try:
-                    values = run_inline(self.engine, asked, began)
-                finally:
-                    # Also of runs that fail: who tries again and again must still let the loop go on.
-                    turn.charge(perf_counter() - began)
-            elif asked.options.timeout_s is None:
-                self._check_load(turn.waiting)
-                values = await QueuedRun(self.engine, asked, began, turn)
-            else:
-                values = None
-            if values is not None:
-                self.count_run()
-                return values
-        future = RunFuture(self, asked, copy_context(), began)
-        self._enter(future)
-        future.limit_time()
-        turn.do(future.slice)
+        turn, runs = host.turn, self.runs
         try:
+            if asked.options.allow_inline and runs.executing < self.config.max_concurrent_runs:
+                if turn.has_time:
+                    try:
+                        values = run_inline(self.engine, asked, began)
+                    finally:
+                        # Also of runs that fail: who tries again and again must still let the loop go on.
+                        turn.charge(perf_counter() - began)
+                elif asked.options.timeout_s is None:
+                    values = await self._run_in_turn(asked, began, turn)
+                else:
+                    values = None
+                if values is not None:
+                    runs.started += 1
+                    runs.ended += 1
+                    return values
+            future = self._start(asked, began)
+            turn.do(future.slice)
             return await future
-        finally:
+        except BaseException as error:
+            forget_values(error)
             # Exceptions keep this frame, and it keeps what was fed.
-            del future, asked, args, feeds
+            del asked, args, feeds
+            raise
+
+    async def _run_in_turn(self, args: RunArgs[T], began: float, turn: Turn) -> RunValues[T] | None:
+        """As `run_inline`, in a later turn of the loop."""
+        self.runs.check_load()
+        self.runs.inline += 1
+        try:
+            return await QueuedRun(self.engine, args, began, turn)
+        finally:
+            self.runs.leave_inline()
+
+    def _start(self, args: RunArgs[T], began: float, prepare: bool = False) -> RunFuture[T]:
+        """A run, in flight, whose first slice is still to be done."""
+        self._open()  # It may have been closed meanwhile.
+        future = RunFuture(self, args, copy_context(), began)
+        if prepare and not future.needs_worker_to_plan:
+            future.prepare()
+        self.runs.enter(future)
+        future.limit_time()
+        return future
 
     @overload
     def submit(self, args: RunArgs[T], /) -> RunFuture[T]: ...
@@ -168,19 +183,16 @@ class Session:
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
-        host = self._open()
-        future = RunFuture(self, asked, copy_context(), began)
-        if not future.needs_worker_to_plan:
-            future.prepare()
-        self._enter(future)
-        future.limit_time()
-        host.turn.wait(future.slice)
+        future = self._start(asked, began, prepare=True)
+        future.resume()
         return future
 
     def run_blocking(
         self, args: RunArgs[Any] | Fetches, /, feeds: Feeds | None = None, options: RunOptions | None = None
     ) -> RunValues[Any]:
         """As `run`, for threads other than the loop's, such as a sync op's. Blocks the calling thread.
+
+        Called by a sync op, the run ends when the op's own run does.
 
         Raises:
             SessionLoopError: it is called where an event loop is running, or the session is not open.
@@ -189,20 +201,16 @@ class Session:
         host = self._host
         if host is None:
             raise SessionLoopError("the session is not open yet\n  open it on its event loop: async with session")
-        if running_loop() is not None:
+        if get_loop() is not None:
             raise SessionLoopError("run_blocking would block a running event loop\n  write: await session.run(...)")
-        context = copy_context()
-
-        async def run() -> RunValues[Any]:
-            return await self.run(asked)
-
-        coroutine = run()
         try:
-            done = context.run(asyncio.run_coroutine_threadsafe, coroutine, host.loop)
+            call = LoopCall(host.loop, partial(self.run, asked), copy_context())
         except RuntimeError as error:
-            coroutine.close()
             raise SessionLoopError("the session's event loop is closed") from error
-        return cast("RunValues[Any]", done.result())
+        caller = current_call.get()
+        if caller is not None:
+            caller.when_over(call.cancel)
+        return call.result()
 
     def prepare(self, fetches: Fetches, feeds: Sequence[Node | str] = ()) -> PreparedRun:
         """A callable that takes the values of `feeds` by position, to be awaited: `await prepared(a, b)`.
@@ -254,10 +262,10 @@ class Session:
         host = self._host
         counters = None if host is None else host.counters
         return SessionStatistics(
-            runs_started=self._started,
-            runs_ended=self._ended,
-            runs_executing=len(self._futures) - len(self._queue),
-            runs_waiting=len(self._queue),
+            runs_started=self.runs.started,
+            runs_ended=self.runs.ended,
+            runs_executing=len(self.runs.futures) - len(self.runs.waiting),
+            runs_waiting=len(self.runs.waiting),
             plans=self.engine.plan_count,
             inline_segments=0 if counters is None else counters.inline_segments,
             offloaded_segments=0 if counters is None else counters.offloaded_segments,
@@ -274,81 +282,13 @@ class Session:
             SessionError: the session can take no run.
         """
         host = self._open()
-        return host.turn if host.turn.has_time and self._executing < self.config.max_concurrent_runs else None
-
-    def count_run(self) -> None:
-        """Counts a run that was done where it was called."""
-        self._started += 1
-        self._ended += 1
-
-    # -- runs in flight, for `RunFuture` ---------------------------------------------------------------
+        return host.turn if host.turn.has_time and self.runs.executing < self.config.max_concurrent_runs else None
 
     @property
     def host(self) -> Host:
-        """Where runs run."""
+        """Where runs run, while it is open."""
         assert self._host is not None
         return self._host
-
-    @property
-    def _loop(self) -> AbstractEventLoop:
-        return self.host.loop
-
-    def _check_load(self, more: int = 0) -> None:
-        count = len(self._futures) + more
-        limit = self.config.max_concurrent_runs + self.config.max_pending_runs
-        if count >= limit and current_call.get() is None:
-            raise SessionOverloadedError(
-                f"{count} runs are in flight, and the session takes {limit}\n"
-                "  wait for some of them, or raise SessionConfig(max_pending_runs=...)"
-            )
-
-    def _enter(self, future: RunFuture[Any]) -> None:
-        self._check_load()
-        self._futures.add(future)
-        self._started += 1
-
-    def start(self, future: RunFuture[Any]) -> None:
-        """Starts a run, if no more execute than may; otherwise has it wait.
-
-        Raises:
-            RunArgsError: the graph cannot give what it asks for.
-        """
-        if future.needs_worker_to_plan:
-            self._planning.add(future)
-            future.plan_on_worker()
-            return
-        self._planning.discard(future)
-        if not future.is_prepared:
-            future.prepare()
-        if not future.nested:
-            if self._executing >= self.config.max_concurrent_runs:
-                self._queue[future] = None
-                return
-            self._executing += 1
-            future.counts = True
-        future.start()
-
-    def is_planning(self, future: RunFuture[Any]) -> bool:
-        """Whether a worker makes the plan of a run, and will say so."""
-        return future in self._planning
-
-    def leave(self, future: RunFuture[Any]) -> None:
-        """A run has ended; another may start."""
-        self._futures.discard(future)
-        self._planning.discard(future)
-        self._queue.pop(future, None)
-        self._ended += 1
-        if future.counts:
-            self._executing -= 1
-            if self._queue:
-                following = next(iter(self._queue))
-                del self._queue[following]
-                self.host.turn.wait(following.slice)
-        if not self._futures:
-            for waiter in self._idle:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._idle.clear()
 
     # -- opening and closing ---------------------------------------------------------------------------
 
@@ -360,16 +300,16 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if error is not None:
-            self._stop_all()
+            self.runs.end_all()
         await self.aclose()
 
     def _open(self) -> Host:
         """The host of an open session, on its own loop, in its own process."""
-        if self._closed:
+        if self._closed and not self._takes_nested():
             raise SessionClosedError(
                 "the session is closed\n  make a new Session; graphs can be run by any number of them"
             )
-        loop = running_loop()
+        loop = get_loop()
         if loop is None:
             raise SessionLoopError(
                 "no asyncio event loop is running here\n"
@@ -394,71 +334,64 @@ class Session:
             )
         return host
 
+    def _takes_nested(self) -> bool:
+        """Whether it waits for runs in flight, and a node of one of them asks: the node would never end."""
+        call = current_call.get()
+        return not self._drained and call is not None and not call.over.is_set()
+
     async def aclose(self) -> None:
         """Closes the session: takes no more runs, waits for those in flight, ends its threads. Idempotent.
 
-        Runs that wait for others end with `SessionClosedError`. If this is cancelled, runs in flight are
+        Runs that wait for a place end with `SessionClosedError`. If this is cancelled, runs in flight are
         ended in the same way, and are still waited for. When it returns or raises, nothing is left.
+
+        Raises:
+            SessionError: an op awaits it, of a run that it would wait for.
         """
-        if self._closing is not None:
-            await asyncio.shield(self._closing)
-            return
         host = self._host
-        if host is None or self._generation != generation.number:
-            self._closed = True
+        if host is None or self._drained or self._generation != generation.number:
+            self._closed = self._drained = True
             return
-        host = self._open()
+        if get_loop() is not host.loop:
+            raise SessionLoopError("the session was opened on another event loop\n  close it where it was opened")
+        if any(self.runs.contains(call.run) for call in calls_in_progress()):
+            raise SessionError(
+                "an op closes the session that runs it\n  close it from outside; the run would never end"
+            )
         self._closed = True
-        self._closing = host.loop.create_future()
-        for future in list(self._queue):
-            future.end(SessionClosedError("the session was closed before the run could start"))
+        self.runs.end_waiting()
         cancelled = await self._drain(host)
+        self._drained = True
         host.kernels.close()
         host.calls.close()
         # They have nothing left to do: this takes as long as it takes them to wake up.
         host.kernels.join()
         host.calls.join()
         blas.release(self)
-        self._closing.set_result(None)
         if cancelled is not None:
             raise cancelled
 
     async def _drain(self, host: Host) -> CancelledError | None:
-        """Waits until nothing is in flight; gives the cancellation that came meanwhile."""
+        """Waits until nothing is in flight; gives the first cancellation that came meanwhile."""
         cancelled: CancelledError | None = None
         late = host.loop.call_later(_SLOW_CLOSE_S, self._name_what_is_left)
         try:
-            while self._futures or host.abandoned or host.turn.waiting:
+            while self.runs or host.abandoned:
                 try:
-                    if cancelled is None:
-                        await self._wait_until_idle(host)
-                    else:
-                        with CancelScope(shield=True):
-                            await self._wait_until_idle(host)
+                    # An anyio scope cancels again in every turn of the loop, unless it is told to wait.
+                    with CancelScope(shield=cancelled is not None):
+                        await self.runs.wait_until_none(host.loop)
+                        await host.wait_for_abandoned()
                 except CancelledError as error:
                     if cancelled is None:
                         cancelled = error
-                        self._stop_all()
+                        self.runs.end_all()
         finally:
             late.cancel()
         return cancelled
 
-    async def _wait_until_idle(self, host: Host) -> None:
-        while host.turn.waiting:
-            await asyncio.sleep(0)
-        if self._futures:
-            waiter: asyncio.Future[None] = host.loop.create_future()
-            self._idle.append(waiter)
-            await waiter
-        await host.wait_for_abandoned()
-
-    def _stop_all(self) -> None:
-        for future in list(self._futures):
-            future.end(SessionClosedError("the session was closed before the run could end"))
-
     def _name_what_is_left(self) -> None:
-        assert self._host is not None
-        names = [*self._host.abandoned.values(), *[repr(future) for future in self._futures]]
+        names = [*self.host.abandoned.values(), *[repr(future) for future in self.runs.futures]]
         _log.warning("closing the session waits for: %s", ", ".join(names))
 
     def __del__(self) -> None:
@@ -475,7 +408,7 @@ class Session:
             blas.release(self)
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "new" if self._host is None else f"open, {len(self._futures)} runs"
+        state = "closed" if self._closed else "new" if self._host is None else f"open, {len(self.runs.futures)} runs"
         return f"<Session of {self.graph!r}: {state}>"
 
 
@@ -490,11 +423,3 @@ def as_args(args: Any, feeds: Feeds | None, options: RunOptions | None) -> RunAr
             raise RunArgsError("feeds and options stand in the RunArgs, or beside bare fetches, but not in both")
         return cast("RunArgs[Any]", args)
     return RunArgs[Any](args, cast("Mapping[Any, Any] | None", feeds), options)
-
-
-def running_loop() -> AbstractEventLoop | None:
-    """The event loop that runs in this thread, or `None`."""
-    try:
-        return get_running_loop()
-    except RuntimeError:
-        return None

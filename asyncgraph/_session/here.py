@@ -1,0 +1,136 @@
+"""A run in the thread that asks for it: no scheduler, no hop."""
+
+from __future__ import annotations
+
+from asyncio import CancelledError
+from contextvars import copy_context
+from dataclasses import replace
+from math import inf
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, final
+
+from .._exec.calls import Awaited, CallSite, timed_out
+from .._exec.inline import explain_failure
+from .._exec.notes import add_node_note, trim_traceback
+from .._exec.recorder import Recorder
+from .._exec.results import deliver
+from .._plan.chunk import Frame
+from .._plan.lower import Kind
+from .._plan.plan import Plan
+from .._plan.segment import Segment
+from ..errors import RunTimeoutError
+from .args import RunArgs
+from .engine import Request
+from .values import RunValues
+
+if TYPE_CHECKING:
+    from .blocking import BlockingSession
+
+
+@final
+class RunHere:
+    """One run in the calling thread: the segments in the plan's order, in which inputs come first.
+
+    Fields:
+        session: whose run it is; it lends its loop for what has to be awaited.
+        _deadline: when its time is up, in `perf_counter`'s time.
+    """
+
+    def __init__(self, session: BlockingSession, args: RunArgs[Any], began: float) -> None:
+        timeout_s = args.options.timeout_s
+        self.session: Final = session
+        self._args = args
+        self._began: Final = began
+        self._deadline: Final = inf if timeout_s is None else began + timeout_s
+        self._context: Final = copy_context()
+        self._recorder: Final = Recorder() if args.options.trace else None
+
+    def values(self) -> RunValues[Any]:
+        """Runs it. Once.
+
+        Raises:
+            BaseException: as `BlockingSession.run`.
+        """
+        args, options = self._args, self._args.options
+        # What a node raises may keep this run, which shall not keep what was fed.
+        self._args = RunArgs[Any](args.fetches, None, options)
+        request = self.session.engine.request(args, self._check_time)
+        if request.plan.needs_loop:
+            left_s = None if options.timeout_s is None else max(0.0, self._deadline - perf_counter())
+            timed = RunArgs[Any](args.fetches, args.feeds, replace(options, timeout_s=left_s))
+            return self.session.on_loop().run(timed)
+        return self._values(request, args)
+
+    def _values(self, request: Request, args: RunArgs[Any]) -> RunValues[Any]:
+        plan, options = request.plan, args.options
+        feeds, _ = request.bind(tuple(args.feeds.values()), options.copy_feeds)
+        frame = plan.frame(feeds)
+        plan.count_run()
+        try:
+            self._run(plan, frame)
+            on_host = options.results == "host"
+            delivered = [deliver(one, frame, on_host) for one in plan.fetches]
+        finally:
+            # Contexts and exceptions that user code has kept lead here.
+            frame.clear()
+            feeds.clear()
+        results = request.results(args.fetches, delivered)
+        return RunValues(results, options, plan, perf_counter() - self._began, self._recorder)
+
+    def _run(self, plan: Plan, frame: Frame) -> None:
+        unread = dict(plan.readers)
+        for segment in plan.segments:
+            self._check_time()
+            if segment.kind is Kind.KERNEL:
+                self._compute(plan, segment.index, frame)
+            else:
+                self._call(segment, frame)
+            for slot in segment.reads:
+                unread[slot] -= 1
+                if not unread[slot]:
+                    frame[slot] = None
+
+    def _compute(self, plan: Plan, segment: int, frame: Frame) -> None:
+        for chunk in plan.chunks[segment]:
+            self._check_time()
+            try:
+                if self._recorder is None:
+                    chunk.run(frame)
+                else:
+                    chunk.run_traced(frame, self._recorder.add)
+            except BaseException as error:
+                explain_failure(plan, segment, error)
+                raise
+
+    def _call(self, segment: Segment, frame: Frame) -> None:
+        instruction = segment.instructions[0]
+        start = perf_counter()
+        site = CallSite(instruction.node, [frame[slot] for slot in instruction.operands], self._context, self)
+        site.scope.deadline = self._deadline if site.timeout_s is None else min(self._deadline, start + site.timeout_s)
+        try:
+            value = site.call()
+            if isinstance(value, Awaited):
+                left_s = None if self._deadline == inf else max(0.0, self._deadline - perf_counter())
+                value = self.session.on_loop().wait(value, site, left_s)
+        except BaseException as error:
+            told = self._explained(error, site)
+            if told is error:
+                raise
+            raise told from None
+        if self._recorder is not None:
+            self._recorder.add(site.node, start, perf_counter())
+        frame[instruction.out] = value
+
+    def _explained(self, error: BaseException, site: CallSite) -> BaseException:
+        """What a call's failure means for the run: the run's time may be up, or the call's."""
+        if isinstance(error, (CancelledError, TimeoutError)):
+            self._check_time()
+        if isinstance(error, CancelledError) and site.timeout_s is not None:
+            error = timed_out(site.node)  # The op looked at the clock itself, by `check_cancelled`.
+        add_node_note(error, site.node, None, site.args)
+        trim_traceback(error)
+        return error
+
+    def _check_time(self) -> None:
+        if perf_counter() > self._deadline:
+            raise RunTimeoutError(f"the run took longer than its timeout_s={self._args.options.timeout_s}")

@@ -1,0 +1,154 @@
+"""The runs of a session that are in flight: how many may execute, who waits, and when none is left."""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, Future
+from typing import TYPE_CHECKING, Any, Final, final
+
+from .._exec.calls import current_call
+from ..errors import SessionClosedError, SessionOverloadedError
+from .config import SessionConfig
+
+if TYPE_CHECKING:
+    from .future import RunFuture
+
+
+@final
+class RunsInFlight:
+    """The runs of one session that have been asked for and have not ended. Used on its loop alone.
+
+    Runs that a node of another run started are nested: they wait for no place and count for no limit,
+    since the run that they would wait for may be waiting for them.
+
+    Fields:
+        futures: all of them, but those that finish where they are called. Kept here, or a run that nobody
+            holds could be collected half-way.
+        executing: how many have a place among `max_concurrent_runs`.
+        waiting: those that wait for a place, first come, first served. A place that falls free is given
+            away at once, so that nobody who comes later, and no cancellation, can take it.
+        inline: those that wait for a turn of the loop and are not among `futures`.
+        started, ended: how many so far.
+        _limited: how many of `futures` are not nested.
+        _planning: those whose plan a worker makes.
+        _watchers: who waits until nothing is in flight.
+    """
+
+    def __init__(self, config: SessionConfig) -> None:
+        self.futures: Final[set[RunFuture[Any]]] = set()
+        self.executing = 0
+        self.waiting: Final[dict[RunFuture[Any], None]] = {}
+        self.inline = 0
+        self.started = 0
+        self.ended = 0
+        self._most_executing: Final = config.max_concurrent_runs
+        self._most: Final = config.max_concurrent_runs + config.max_pending_runs
+        self._limited = 0
+        self._planning: Final[set[RunFuture[Any]]] = set()
+        self._watchers: Final[list[Future[None]]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.futures) or self.inline > 0
+
+    def contains(self, run: object) -> bool:
+        """Whether `run` is what runs one of them."""
+        return any(future.is_run_by(run) for future in self.futures)
+
+    # -- a run's way -----------------------------------------------------------------------------------
+
+    def check_load(self) -> None:
+        """Raises if no more runs may be asked for.
+
+        Raises:
+            SessionOverloadedError: as many are in flight as may be, and this one is not nested.
+        """
+        count = self._limited + self.inline
+        if count >= self._most and current_call.get() is None:
+            raise SessionOverloadedError(
+                f"{count} runs are in flight, and the session takes {self._most}\n"
+                "  wait for some of them, or raise SessionConfig(max_pending_runs=...)"
+            )
+
+    def enter(self, future: RunFuture[Any]) -> None:
+        """Takes a run in.
+
+        Raises:
+            SessionOverloadedError: as `check_load`.
+        """
+        self.check_load()
+        self.futures.add(future)
+        self.started += 1
+        self._limited += not future.nested
+
+    def start(self, future: RunFuture[Any]) -> None:
+        """Starts a run if no more execute than may; otherwise has it wait.
+
+        Raises:
+            RunArgsError: the graph cannot give what it asks for.
+        """
+        if future.needs_worker_to_plan:
+            self._planning.add(future)
+            future.plan_on_worker()
+            return
+        self._planning.discard(future)
+        if not future.is_prepared:
+            future.prepare()
+        if not future.nested and not future.has_place:
+            if self.executing >= self._most_executing:
+                self.waiting[future] = None
+                return
+            self._give_place(future)
+        future.start()
+
+    def is_planning(self, future: RunFuture[Any]) -> bool:
+        """Whether a worker makes the plan of a run, and will say so."""
+        return future in self._planning
+
+    def leave(self, future: RunFuture[Any]) -> None:
+        """A run has ended; those that wait may start."""
+        self.futures.discard(future)
+        self._planning.discard(future)
+        self.waiting.pop(future, None)
+        self.ended += 1
+        self._limited -= not future.nested
+        self.executing -= future.has_place
+        while self.waiting and self.executing < self._most_executing:
+            following = next(iter(self.waiting))
+            del self.waiting[following]
+            self._give_place(following)
+            following.resume()
+        self._tell_watchers()
+
+    def leave_inline(self) -> None:
+        """A run that waited for its turn has had it, or is not wanted any more."""
+        self.inline -= 1
+        self._tell_watchers()
+
+    def _give_place(self, future: RunFuture[Any]) -> None:
+        self.executing += 1
+        future.has_place = True
+
+    # -- the end of all --------------------------------------------------------------------------------
+
+    def end_waiting(self) -> None:
+        """Ends the runs that have no place yet."""
+        for future in list(self.waiting):
+            future.end(SessionClosedError("the session was closed before the run could start"))
+
+    def end_all(self) -> None:
+        """Ends all runs."""
+        for future in list(self.futures):
+            future.end(SessionClosedError("the session was closed before the run could end"))
+
+    async def wait_until_none(self, loop: AbstractEventLoop) -> None:
+        """Waits until nothing is in flight."""
+        while self:
+            watcher: Future[None] = loop.create_future()
+            self._watchers.append(watcher)
+            await watcher
+
+    def _tell_watchers(self) -> None:
+        if self._watchers and not self:
+            for watcher in self._watchers:
+                if not watcher.done():
+                    watcher.set_result(None)
+            self._watchers.clear()
