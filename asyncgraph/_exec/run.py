@@ -119,7 +119,7 @@ class Run:
         """After the scheduler has stopped: tells what is running, abandons what may be, ends if nothing is left."""
         self._coroutines.cancel()
         for segment, site in list(self._sites.items()):
-            site.scope.over.set()
+            site.scope.end()
             if site.may_be_abandoned and self._is_in_thread(segment) and self._sites.pop(segment, None) is not None:
                 self.host.abandon(site, site.node.name)
                 with self._lock:

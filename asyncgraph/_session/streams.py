@@ -1,7 +1,7 @@
 """Many results, one after the other: the fetches of a run, and the runs of a sequence.
 
 Iterator classes with `aclose`, not generators: they hold no scope open between two items, so that they
-may be left anywhere, in any task.
+may be left anywhere, in any task. After `aclose` they are exhausted.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable, Iterator
+from contextvars import Context, copy_context
+from enum import Enum
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, cast, final
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, final
 
 from .._graph.node import Node
 from ..errors import RunArgsError
 from .args import RunArgs
 from .fetches import Leaf, leaves_of, resolve
-from .future import RunFuture
+from .future import RunFuture, wait_shielded
 from .values import RunValues
 
 if TYPE_CHECKING:
@@ -25,6 +27,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _Item = TypeVar("_Item")
+
+
+class _Source(Enum):
+    EXHAUSTED = "no more items"
 
 
 class _Stream(ABC, Generic[_Item]):
@@ -58,25 +64,28 @@ class RunStream(_Stream[tuple[Leaf, Any]]):
     #   _waiting: what was asked for and has not been given: the future of its value, and the fetch as it
     #       was written.
     #   _run: the run; None until the first item is asked for.
+    #   _closed: whether there are no more items, whatever the run does.
 
     def __init__(self, session: Session, args: RunArgs[Any]) -> None:
         self._session: Final = session
         self._args: Final = args
         self._run: RunFuture[Any] | None = None
-        self._waiting: dict[asyncio.Future[Any], Leaf] = {}
+        self._waiting: Final[dict[asyncio.Future[Any], Leaf]] = {}
+        self._closed = False
 
     async def __anext__(self) -> tuple[Leaf, Any]:
         """The next fetch and its value.
 
         Raises:
-            StopAsyncIteration: there is none, and the run has succeeded.
+            StopAsyncIteration: there is none, and the run has succeeded; or the stream is closed.
             BaseException: what ended the run.
         """
-        if self._run is None:
-            self._begin()
-        assert self._run is not None
+        if self._closed:
+            raise StopAsyncIteration
+        run = self._run or self._begin()
         if not self._waiting:
-            await self._run  # All values were given; whether they are committed is known at the end.
+            self._closed = True
+            await run  # All values were given; whether they are committed is known at the end.
             raise StopAsyncIteration
         try:
             done, _ = await asyncio.wait(self._waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -85,24 +94,27 @@ class RunStream(_Stream[tuple[Leaf, Any]]):
             raise
         # Of those that are done, the first that was asked for.
         future = next(one for one in self._waiting if one in done)
+        leaf = self._waiting.pop(future)
         if future.cancelled() or future.exception() is not None:
-            self._waiting.clear()
-            await self._run
-        return self._waiting.pop(future), future.result()
+            self._closed = True
+            await run
+        return leaf, future.result()
 
     async def aclose(self) -> None:
         """As `_Stream.aclose`."""
+        self._closed = True
         self._waiting.clear()
         if self._run is not None:
-            await _ended(self._run)
+            await _end([self._run])
 
-    def _begin(self) -> None:
+    def _begin(self) -> RunFuture[Any]:
         distinct: dict[Node, Leaf] = {}
         for leaf in leaves_of(self._args.fetches):
             distinct.setdefault(resolve(leaf, self._session.graph), leaf)
-        self._run = self._session.submit(self._args)
+        run = self._run = self._session.submit(self._args)
         for node, leaf in distinct.items():
-            self._waiting[asyncio.ensure_future(self._run.fetched(node))] = leaf
+            self._waiting[run.fetched(node)] = leaf
+        return run
 
 
 @final
@@ -111,6 +123,8 @@ class RunMap(_Stream[RunValues[T]], Generic[T]):
 
     # Fields:
     #   _source: where the args come from; None when it is exhausted.
+    #   _next: takes the next args from an async source; None while nothing is asked of it.
+    #   _context: the caller's; an async source runs in it from one item to the next.
     #   _runs: in flight, or done and not taken; in the order of the source.
 
     def __init__(
@@ -126,68 +140,87 @@ class RunMap(_Stream[RunValues[T]], Generic[T]):
         self._concurrency: Final = concurrency
         self._ordered: Final = ordered
         self._source: Iterator[RunArgs[T]] | AsyncIterator[RunArgs[T]] | None = (
-            aiter(cast("AsyncIterable[RunArgs[T]]", iterable))
-            if isinstance(iterable, AsyncIterable)
-            else iter(iterable)
+            aiter(iterable) if isinstance(iterable, AsyncIterable) else iter(iterable)
         )
+        self._next: asyncio.Task[RunArgs[T] | _Source] | None = None
+        self._context: Final[Context] = copy_context()
         self._runs: Final[deque[RunFuture[T]]] = deque()
 
     async def __anext__(self) -> RunValues[T]:
         """The values of the next run.
 
         Raises:
-            StopAsyncIteration: all runs are done and taken.
-            BaseException: what ended a run, or what the source raised. The runs in flight have been ended.
+            StopAsyncIteration: all runs are done and taken, or the map is closed.
+            BaseException: what ended a run, or what the source raised, at once. The runs in flight have been ended.
         """
         try:
-            await self._fill()
-            if not self._runs:
-                raise StopAsyncIteration
-            if self._ordered:
-                run = self._runs[0]
-                await asyncio.wait([run])
-            else:
-                done, _ = await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
-                run = next(one for one in self._runs if one in done)
-            self._runs.remove(run)
-            return run.result()
-        except StopAsyncIteration:
-            raise
+            while True:
+                self._fill()
+                run = self._finished()
+                if run is not None:
+                    self._runs.remove(run)
+                    return run.result()
+                waits_for: list[asyncio.Future[Any]] = [*self._runs]
+                if self._next is not None:
+                    waits_for.append(self._next)
+                if not waits_for:
+                    break
+                await asyncio.wait(waits_for, return_when=asyncio.FIRST_COMPLETED)
         except BaseException:
             await self.aclose()
             raise
+        raise StopAsyncIteration
 
     async def aclose(self) -> None:
-        """As `_Stream.aclose`."""
+        """As `_Stream.aclose`. An item that an async source is making is given up; the source is not closed."""
         self._source = None
-        runs = list(self._runs)
+        ended: list[asyncio.Future[Any]] = [*self._runs]
         self._runs.clear()
-        for run in runs:
-            run.cancel()
-        for run in runs:
-            await _ended(run)
+        if self._next is not None:
+            ended.append(self._next)
+            self._next = None
+        await _end(ended)
 
-    async def _fill(self) -> None:
+    def _finished(self) -> RunFuture[T] | None:
+        """The run whose values are given next, if it is done."""
+        candidates = list(self._runs)[:1] if self._ordered else self._runs
+        return next((run for run in candidates if run.done()), None)
+
+    def _fill(self) -> None:
+        """Starts as many runs as may be in flight, as far as the source has args for them by now."""
         while self._source is not None and len(self._runs) < self._concurrency:
-            try:
-                if isinstance(self._source, Iterator):
-                    args = next(self._source)
-                else:
-                    args = await anext(self._source)
-            except (StopIteration, StopAsyncIteration):
-                self._source = None
+            if not isinstance(self._source, AsyncIterator):
+                args = next(self._source, _Source.EXHAUSTED)
+            elif self._next is None:
+                self._next = asyncio.get_running_loop().create_task(
+                    _next_of(self._source), name="asyncgraph: the next args of a map", context=self._context
+                )
                 return
-            self._runs.append(self._session.submit(args))
+            elif self._next.done():
+                taken, self._next = self._next, None
+                args = taken.result()
+            else:
+                return
+            if args is _Source.EXHAUSTED:
+                self._source = None
+            else:
+                self._runs.append(self._session.submit(args))
 
 
-async def _ended(run: RunFuture[Any]) -> None:
-    """Ends a run, waits for it, and looks at how it ended, so that nobody is told that nobody did."""
-    run.cancel()
+async def _next_of(source: AsyncIterator[RunArgs[T]]) -> RunArgs[T] | _Source:
     try:
-        await run
-    except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise
-    except BaseException:
-        return
+        return await anext(source)
+    except StopAsyncIteration:
+        return _Source.EXHAUSTED
+
+
+async def _end(futures: Collection[asyncio.Future[Any]]) -> None:
+    """Cancels all, waits until they are done, and looks at how they ended, so that nobody is told that nobody did."""
+    for future in futures:
+        future.cancel()
+    cancelled = await wait_shielded(futures)
+    for future in futures:
+        if not future.cancelled():
+            future.exception()
+    if cancelled is not None:
+        raise cancelled

@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial, update_wrapper
-from typing import Any, Final, final, overload
+from types import MethodType
+from typing import Any, Final, cast, final, overload
 
 from .._graph.building import current_graph
 from .._graph.graph import Graph
@@ -23,15 +24,29 @@ SpecLike = ArraySpec | str
 class OpFunction:
     """A function that builds a node when it is called with one, and just runs otherwise.
 
-    Made by `@op`. Pickled by module and name, as functions are.
+    Made by `@op`. In a class it is bound as what it was made of: a function to the instance, a classmethod
+    to the class, a staticmethod to nothing. Pickled by module and name, as functions are.
     """
 
-    def __init__(self, function: Callable[..., Any], op: Op, outputs: Callable[..., Any] | None) -> None:
+    # Fields:
+    #   op: what its nodes apply.
+    #   _declared: what `@op` was put on.
+    #   _function: what is called.
+    #   _signature: of that; None where it cannot be known, as of functions written in C.
+    #   _names_itself: whether it has a parameter `name` of its own, so that `name=` does not name the node.
+    #   _outputs: makes what `node` returns from the nodes of several outputs: `tuple`, or a named tuple.
+
+    __qualname__: str
+
+    def __init__(self, declared: Callable[..., Any], op: Op, call: Call, outputs: Callable[..., Any] | None) -> None:
         self.op: Final = op
-        self._function: Final = function
-        # Makes what `node` returns from the nodes of several outputs: `tuple`, or a named tuple.
+        self._declared: Final = declared
+        self._function: Final = call.function
+        self._signature: Final = _signature(self._function, False)
+        self._names_itself: Final = _takes_name(self._function)
+        self._spec: Final = call.spec
         self._outputs: Final = outputs
-        update_wrapper(self, function)
+        update_wrapper(self, declared)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """A node, if there is one anywhere in the arguments; otherwise what the function returns."""
@@ -39,44 +54,44 @@ class OpFunction:
             return self.node(*args, **kwargs)
         return self._function(*args, **kwargs)
 
-    def node(self, *args: Any, name: str | None = None, **kwargs: Any) -> Any:
+    def node(self, *args: Any, **kwargs: Any) -> Any:
         """The node of one call; a tuple of nodes if `spec=` says that there are several outputs.
 
         Lists, tuples, dicts and arrays among the arguments are copied now; nodes in them, at any depth,
-        are replaced by their values when the call is made.
+        are replaced by their values when the call is made. `name=` names the node, unless the function
+        takes a `name` itself.
 
         Raises:
             GraphError: the nodes belong to several graphs, or there is none and no current graph.
             SpecTypeError: the arguments do not fit the function's signature.
         """
+        name = None if self._names_itself else kwargs.pop("name", None)
         self._check(args, kwargs)
         template, nodes = template_of(args, kwargs)
         graph = _graph_of(nodes, self.op.name)
-        call = self.op.call
-        assert call is not None
-        several = isinstance(call.spec, tuple)
-        spec = call.spec if isinstance(call.spec, ArraySpec) else ANY
+        spec = self._spec if isinstance(self._spec, ArraySpec) else ANY
         made = graph.add(self.op, nodes, {"template": template}, spec, name)
-        if not several:
+        if not isinstance(self._spec, tuple):
             return made
-        assert isinstance(call.spec, tuple) and self._outputs is not None
-        outputs = [graph.add(OUTPUT, (made,), {"index": i}, one) for i, one in enumerate(call.spec)]
-        return self._outputs(outputs)
+        assert self._outputs is not None
+        return self._outputs([graph.add(OUTPUT, (made,), {"index": i}, one) for i, one in enumerate(self._spec)])
 
     def _check(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self._signature is None:
+            return
         try:
-            inspect.signature(self._function).bind(*args, **kwargs)
-        except ValueError:
-            return  # Functions written in C may have no signature; the call itself will say.
+            self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise SpecTypeError(f"{self.op.name}: {error}") from error
+            raise SpecTypeError(f"{self.op.name}: {error}\n  expected: {self.op.name}{self._signature}") from None
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        """As a function in a class: bound to the instance."""
-        return self if instance is None else _Bound(self, instance)
+        """As what it was made of, taken from a class or an instance."""
+        bind: Callable[..., Any] | None = getattr(self._declared, "__get__", None)
+        bound = None if bind is None else bind(instance, owner)
+        return _Bound(self, bound.__self__) if isinstance(bound, MethodType) else self
 
     def __reduce__(self) -> str:
-        return self.__qualname__  # type: ignore[attr-defined]  # update_wrapper set it
+        return self.__qualname__
 
     def __repr__(self) -> str:
         return f"<op {self.op.name!r} of {self._function!r}>"
@@ -84,7 +99,7 @@ class OpFunction:
 
 @final
 class _Bound:
-    """An op that was taken from an instance of the class it was defined in."""
+    """An op that was taken from an instance of the class it was defined in, or from the class."""
 
     def __init__(self, function: OpFunction, instance: object) -> None:
         self._of: Final = function
@@ -93,9 +108,12 @@ class _Bound:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._of(self._instance, *args, **kwargs)
 
-    def node(self, *args: Any, name: str | None = None, **kwargs: Any) -> Any:
+    def node(self, *args: Any, **kwargs: Any) -> Any:
         """As `OpFunction.node`, with the instance as first argument."""
-        return self._of.node(self._instance, *args, name=name, **kwargs)
+        return self._of.node(self._instance, *args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self._of!r} bound to {self._instance!r}>"
 
 
 @overload
@@ -130,15 +148,26 @@ def op(
     session's pool, in a copy of the caller's context; async ones on the session's loop. What a sync
     function returns is awaited if it can be.
 
+    A function is async if calling it is known to give a coroutine; of any other it is the value that tells:
+    a lambda, a partial or a decorated function may return a coroutine, an asyncio or a concurrent future, or
+    anything else with `__await__`, and is called in a thread nevertheless.
+
+    Each call has a copy of its caller's context: it sees the caller's ContextVars and `np.errstate`, and what
+    it changes stays in it, be it sync or async. Futures of the loop belong to the loop's thread: a sync op
+    that resolves one says `loop.call_soon_threadsafe(future.set_result, value)`.
+
     Args:
+        function: what is called: any callable that is no async generator.
         name: what nodes are called; the function's own name if left out.
         spec: what it returns, an `ArraySpec` or its text; checked on every call. A tuple of specs, or a
             named tuple of them, says that it returns as many outputs, each a node of its own.
         pure: equal arguments give equal results and nothing else happens, so that calls may be merged.
         where: "thread", or "inline" for sync functions that are done in microseconds: they run on the loop.
-        retry: how many calls at most, or a `Retry`, which also says when.
+        retry: how many calls at most, or a `Retry`, which also says when. Neither a value that does not fit
+            `spec` nor a cancellation is tried again. If what a sync function returned fails when it is
+            awaited, the function is called again on the loop.
         timeout_s: seconds for one call; `NodeTimeoutError` when they are over. A thread is not
-            interrupted: the run waits for it, unless `abandon_on_cancel`.
+            interrupted: the run ends when it returns, unless `abandon_on_cancel`, and it is not called again.
         abandon_on_cancel: a run that is cancelled, or out of time, does not wait for the call: its late
             result is dropped, and the session names the thread until it is done.
 
@@ -163,13 +192,10 @@ def _made(
     timeout_s: float | None,
     abandon_on_cancel: bool,
 ) -> OpFunction:
-    if isinstance(function, OpFunction):
-        raise SpecTypeError(f"{function!r} is an op already")
-    if not callable(function):
-        raise SpecTypeError(f"{function!r} cannot be called, so it is no op")
+    called = _called(function)
     if where not in ("thread", "inline"):
         raise SpecTypeError(f"where={where!r}: an op runs in a 'thread', or 'inline' on the loop")
-    bare = _unwrapped(function)
+    bare = _unwrapped(called)
     if inspect.isasyncgenfunction(bare):
         raise SpecTypeError(
             f"{function!r} is an async generator: an op gives one value\n"
@@ -177,47 +203,87 @@ def _made(
         )
     if timeout_s is not None and not timeout_s > 0:
         raise SpecTypeError(f"timeout_s={timeout_s!r}: give a positive number of seconds, or None")
+    rule = Retry(attempts=retry) if isinstance(retry, int) else retry
+    is_async = inspect.iscoroutinefunction(bare)
+    if where == "inline" and not is_async and rule is not None and rule.backoff_s:
+        raise SpecTypeError(f"{rule!r} with where='inline' would hold the loop while it waits\n  leave out one of them")
     call = Call(
-        function=function,
-        is_async=inspect.iscoroutinefunction(bare),
+        function=called,
+        is_async=is_async,
         where=where,
-        retry=Retry(attempts=retry) if isinstance(retry, int) else retry,
+        retry=rule,
         timeout_s=timeout_s,
         abandon_on_cancel=abandon_on_cancel,
         spec=_specs(spec),
     )
-    made = Op(name or _name_of(bare), pure=pure, call=call)
-    return OpFunction(function, made, _outputs_of(spec))
+    made = Op(name or _name_of(called), pure=pure, call=call)
+    return OpFunction(function, made, call, _outputs_of(spec))
+
+
+def _called(declared: object) -> Callable[..., Any]:
+    """What is called of what `@op` was put on."""
+    if isinstance(declared, OpFunction):
+        raise SpecTypeError(f"{declared!r} is an op already")
+    if isinstance(declared, (staticmethod, classmethod)):
+        function: Callable[..., Any] = cast("Any", declared).__func__
+        return function
+    if not callable(declared):
+        raise SpecTypeError(f"{declared!r} cannot be called, so it is no op")
+    return declared
 
 
 def _specs(spec: SpecLike | tuple[SpecLike, ...] | None) -> ArraySpec | tuple[ArraySpec, ...] | None:
     if isinstance(spec, tuple):
-        return tuple(_spec(one) for one in spec)
+        if not spec:
+            raise SpecTypeError("spec=(): an op has at least one output\n  leave spec out for any Python object")
+        return tuple([_spec(one) for one in spec])
     return None if spec is None else _spec(spec)
 
 
 def _spec(spec: SpecLike) -> ArraySpec:
-    return ArraySpec.parse(spec) if isinstance(spec, str) else spec
+    if isinstance(spec, str):
+        return ArraySpec.parse(spec)
+    if not isinstance(spec, ArraySpec):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+        raise SpecTypeError(f"spec={spec!r}: give an ArraySpec, its text, or a tuple of them for several outputs")
+    return spec
 
 
-def _outputs_of(spec: object) -> Callable[..., Any] | None:
+def _outputs_of(spec: SpecLike | tuple[SpecLike, ...] | None) -> Callable[..., Any] | None:
     if not isinstance(spec, tuple):
         return None
-    return getattr(type(spec), "_make", tuple)  # a named tuple of specs gives a named tuple of nodes
+    make: Callable[..., Any] = getattr(cast("object", spec), "_make", tuple)
+    return make  # a named tuple of specs gives a named tuple of nodes
 
 
 def _unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:
     """What is called in the end, behind partials and objects with `__call__`."""
     while isinstance(function, partial):
-        function = function.func
+        function = cast("Callable[..., Any]", function.func)
     if not (inspect.isroutine(function) or inspect.isclass(function)):
-        return type(function).__call__  # type: ignore[no-any-return]  # a method, bound or not
+        call: Callable[..., Any] = type(function).__call__
+        return call
     return function
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    name = getattr(function, "__name__", type(function).__name__)
+    while isinstance(function, partial):
+        function = cast("Callable[..., Any]", function.func)
+    name: str = getattr(function, "__name__", type(function).__name__)
     return "lambda" if name == "<lambda>" else name
+
+
+def _signature(function: Callable[..., Any], follow_wrapped: bool) -> inspect.Signature | None:
+    try:
+        return inspect.signature(function, follow_wrapped=follow_wrapped)
+    except (TypeError, ValueError):
+        return None  # The call itself will say.
+
+
+def _takes_name(function: Callable[..., Any]) -> bool:
+    # What a decorator hands on is what the function behind it takes.
+    signature = _signature(function, True)
+    parameters = () if signature is None else signature.parameters.values()
+    return any(one.name == "name" or one.kind is one.VAR_KEYWORD for one in parameters)
 
 
 def _graph_of(nodes: tuple[Node, ...], op_name: str) -> Graph:
