@@ -159,8 +159,8 @@ class Backend(ABC):
 
 _MAKES_ARRAYS = frozenset({"arange", "eye", "full", "linspace", "ones", "zeros"})
 _TAKES_LIST = frozenset({"concat", "stack"})
-# In the standard these have no keywords.
-_POSITIONAL = {"moveaxis": ("source", "destination")}
+# In the standard these are no keywords.
+_POSITIONAL = {"astype": ("dtype",), "moveaxis": ("source", "destination")}
 
 
 def array_api_kernel(
@@ -180,7 +180,7 @@ def array_api_kernel(
         op: the name of the function.
         params: its keywords, as `Backend.kernel` is given them.
         operands: as it is given them. If all are Python numbers, of which the standard takes one at most, the function
-            is called with arrays of NumPy's dtypes for them. Leave them out for a namespace that takes any numbers.
+            is called with arrays of NumPy's dtype for them. Leave them out for a namespace that takes any numbers.
         device: the namespace's own object for the device that arrays are made on; `None` is its default.
 
     Raises:
@@ -194,22 +194,19 @@ def array_api_kernel(
         raise NotImplementedError(f"{namespace.__name__} has no function {op!r}")
     makes = op in _MAKES_ARRAYS
     options = {name: _own_dtype(namespace, value) for name, value in params.items()}
+    positional = [options.pop(name) for name in _POSITIONAL.get(op, ())]
     if makes and device is not None:
         options["device"] = device
     if operands and not makes and all(isinstance(one, (int, float, complex)) for one in operands):
-        dtypes = [_own_dtype(namespace, np.asarray(one).dtype) for one in operands]
+        dtype = _own_dtype(namespace, np.result_type(*[np.asarray(one) for one in operands]))
         return lambda *numbers: function(
-            *[namespace.asarray(one, dtype=dtype, device=device) for one, dtype in zip(numbers, dtypes, strict=True)],
-            **options,
+            *[namespace.asarray(one, dtype=dtype, device=device) for one in numbers], *positional, **options
         )
     if op in _TAKES_LIST:
         return lambda *arrays: function(list(arrays), **options)
-    if not options:
+    if not options and not positional:
         return function
-    if op in _POSITIONAL:
-        values = [options[name] for name in _POSITIONAL[op]]
-        return lambda *arrays: function(*arrays, *values)
-    return lambda *arrays: function(*arrays, **options)
+    return lambda *arrays: function(*arrays, *positional, **options)
 
 
 _NUMERIC: Final = "biufc"

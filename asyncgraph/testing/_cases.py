@@ -1,0 +1,248 @@
+"""Calls whose values a backend must get right: each is written once, for `asyncgraph.ops` and for NumPy.
+
+A case is a function of a namespace and of operands: `lambda xp, x: xp.sum(x, axis=0)`. With NumPy and arrays it gives
+what is right, with `asyncgraph.ops` and nodes what is run. It is tried on dtypes of one kind at a time, so that
+what a library does not do has a name: "sin-int", "add-mixed".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import numpy as np
+
+from .. import ops
+from .._graph.building import placeholder
+from .._graph.graph import Graph
+from ..errors import GraphError
+
+Array = np.ndarray[Any, Any]
+Shapes = tuple[tuple[int, ...], ...]
+Dtypes = tuple[str, ...]
+
+DTYPES: Final = (
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128",
+)  # fmt: skip
+"""What the Array API standard names, and float16."""
+
+_ONE: Final = {
+    "bool": ("bool",),
+    "int": DTYPES[1:9],
+    "float": DTYPES[9:12],
+    "complex": DTYPES[12:],
+    "special": DTYPES[9:12],
+}
+_TWO: Final = {
+    "bool": ("bool bool",),
+    "int": ("int8 int8", "int16 int8", "int32 int64", "int64 int64", "uint8 uint8", "uint32 uint16", "int16 uint8"),
+    "float": ("float16 float16", "float32 float32", "float64 float64", "float64 float32", "float16 float32"),
+    "complex": ("complex64 complex64", "complex128 complex64"),
+    "mixed": ("bool int8", "int32 float32", "float16 int16", "float32 complex64", "complex128 int64", "uint64 int8"),
+    "special": ("float16 float16", "float32 float32", "float64 float64"),
+}
+KINDS: Final[tuple[dict[str, Sequence[str]], ...]] = ({"none": ("",)}, {**_ONE}, {**_TWO})
+"""For cases of no, one and two operands: the dtypes that are tried, by kind. "special" has infinities and NaN."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A call.
+
+    Fields:
+        op: what is called.
+        call: calls it, in a namespace, with operands.
+        shapes: those of the operands: one set after the other.
+        elementwise: whether it is tried on infinities, NaN and signed zeros, too.
+    """
+
+    op: str
+    call: Callable[..., Any]
+    shapes: tuple[Shapes, ...]
+    elementwise: bool = False
+
+    def dtypes(self, kind: str) -> list[Dtypes]:
+        """The dtypes of the operands that are tried."""
+        return [tuple(one.split()) for one in KINDS[len(self.shapes[0])].get(kind, ())]
+
+    def operands(self, kind: str, dtypes: Dtypes) -> Iterator[list[Array]]:
+        """The operands that are tried, in those dtypes: read-only, and the first in reverse order of memory."""
+        if kind == "special":
+            yield [_special(dtype, position, len(dtypes)) for position, dtype in enumerate(dtypes)]
+            return
+        for shapes in self.shapes:
+            yield [_ordinary(dtype, shapes[position], position) for position, dtype in enumerate(dtypes)]
+
+    def accepts(self, kind: str) -> bool:
+        """Whether there is such a call of any of these dtypes."""
+        return (self.elementwise or kind != "special") and any(self._builds(one) for one in self.dtypes(kind))
+
+    def _builds(self, dtypes: Dtypes) -> bool:
+        with Graph():
+            nodes = [placeholder(one, shape) for one, shape in zip(dtypes, self.shapes[0], strict=True)]
+            try:
+                self.call(ops, *nodes)
+            except GraphError:
+                return False
+        return True
+
+
+def _ordinary(dtype: str, shape: tuple[int, ...], position: int) -> Array:
+    count = int(np.prod(shape))
+    steps = np.arange(count)
+    if dtype == "bool":
+        values = (steps + position) % 2
+    elif position:
+        # Divisors, exponents and shifts: positive.
+        values = 1 + steps % 4
+    elif dtype.startswith("uint"):
+        values = steps % 7
+    else:
+        values = steps % 7 - 2
+    array = values.astype(dtype)
+    if array.dtype.kind in "fc":
+        array = (array * 0.75 + 0.125).astype(dtype)
+    if array.dtype.kind == "c":
+        array += (1j * (0.5 - steps % 3 * 0.375)).astype(dtype)
+    array = array.reshape(shape)
+    if shape and not position:
+        array = array[::-1]
+    array.flags.writeable = False
+    return array
+
+
+def _special(dtype: str, position: int, count: int) -> Array:
+    array = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -2.0], dtype)
+    if count > 1 and not position:
+        array = array[:, None]
+    array.flags.writeable = False
+    return array
+
+
+_UNARY: Final = """
+    abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log
+    log10 log1p log2 logical_not negative positive real reciprocal round sign signbit sin sinh sqrt square tan tanh
+    trunc"""
+_BINARY: Final = """
+    add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal
+    floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum
+    minimum multiply nextafter not_equal pow remainder subtract"""
+_REDUCTIONS: Final = "all any max mean min prod std sum var"
+
+_SHAPES: Final[tuple[Shapes, ...]] = (((),), ((0,),), ((5,),), ((2, 3),))
+_PAIRS: Final[tuple[Shapes, ...]] = (((), ()), ((3,), (3,)), ((2, 1), (3,)), ((0,), (1,)), ((), (2, 2)))
+_MATRICES: Final[tuple[Shapes, ...]] = (((2, 3),), ((3, 0),), ((1, 1),))
+_STACKS: Final[tuple[Shapes, ...]] = (((2, 1, 3),),)
+
+
+def _of_none(op: str, call: Callable[[Any], Any]) -> Case:
+    return Case(op, call, ((),))
+
+
+def _of_one(op: str, call: Callable[[Any, Any], Any], shapes: tuple[Shapes, ...] = _SHAPES) -> Case:
+    return Case(op, call, shapes)
+
+
+def _of_two(op: str, call: Callable[[Any, Any, Any], Any], shapes: tuple[Shapes, ...] = _PAIRS) -> Case:
+    return Case(op, call, shapes)
+
+
+def _named(op: str) -> Callable[..., Any]:
+    def call(xp: Any, *operands: Any) -> Any:
+        return getattr(xp, op)(*operands)
+
+    return call
+
+
+def _over(op: str, *numbers: complex, **options: Any) -> Callable[..., Any]:
+    def call(xp: Any, x: Any) -> Any:
+        return getattr(xp, op)(x, *numbers, **options)
+
+    return call
+
+
+def _astype(dtype: str) -> Case:
+    return _of_one("astype", lambda xp, x: xp.astype(x, np.dtype(dtype)))
+
+
+_CASES: Final[dict[str, Case]] = {
+    **{op: Case(op, _named(op), _SHAPES, elementwise=True) for op in _UNARY.split()},
+    **{op: Case(op, _named(op), _PAIRS, elementwise=True) for op in _BINARY.split()},
+    **{f"{op}:number": _of_one(op, _over(op, 2)) for op in ("add", "multiply", "pow", "remainder", "less")},
+    "divide:number": _of_one("divide", lambda xp, x: xp.divide(1.5, x), (((3,),),)),
+    "clip": _of_two("clip", lambda xp, x, y: xp.clip(x, y, xp.add(y, y))),
+    "clip:number": _of_one("clip", lambda xp, x: xp.clip(x, 1, 2)),
+    **{op: _of_one(op, _named(op)) for op in _REDUCTIONS.split()},
+    **{f"{op}:axis": _of_one(op, _over(op, axis=-1, keepdims=True), _MATRICES) for op in _REDUCTIONS.split()},
+    "std:correction": _of_one("std", _over("std", axis=(0, 1), correction=1), _MATRICES),
+    "sum:dtype": _of_one("sum", _over("sum", dtype="float64")),
+    "argmax": _of_one("argmax", _over("argmax")),
+    "argmax:axis": _of_one("argmax", _over("argmax", axis=1, keepdims=True), _MATRICES),
+    "argmin": _of_one("argmin", _over("argmin")),
+    "argmin:axis": _of_one("argmin", _over("argmin", axis=0), _MATRICES),
+    "where": _of_two("where", lambda xp, x, y: xp.where(xp.not_equal(x, y), x, y)),
+    "take": _of_one("take", lambda xp, x: xp.take(x, xp.asarray([1, 0, -1]), axis=0), (((3,),), ((2, 3),))),
+    "matmul": _of_two(
+        "matmul",
+        _named("matmul"),
+        (((2, 3), (3, 2)), ((3,), (3,)), ((2, 2, 3), (3, 1)), ((0, 3), (3, 2)), ((2, 0), (0, 2))),
+    ),
+    "tensordot": _of_two("tensordot", lambda xp, x, y: xp.tensordot(x, y, axes=1), (((2, 3), (3, 2)), ((3,), (3,)))),
+    "vecdot": _of_two("vecdot", lambda xp, x, y: xp.vecdot(x, y), (((2, 3), (3,)), ((3,), (3,)))),
+    "vecdot:axis": _of_two("vecdot", lambda xp, x, y: xp.vecdot(x, y, axis=-2), (((3, 2), (3, 2)),)),
+    "matrix_transpose": _of_one("matrix_transpose", _named("matrix_transpose"), _MATRICES),
+    "permute_dims": _of_one("permute_dims", lambda xp, x: xp.permute_dims(x, (2, 0, 1)), _STACKS),
+    "moveaxis": _of_one("moveaxis", lambda xp, x: xp.moveaxis(x, 0, -1), _STACKS),
+    "reshape": _of_one("reshape", lambda xp, x: xp.reshape(x, (-1, 2)), (((4,),), ((2, 3),))),
+    "expand_dims": _of_one("expand_dims", _over("expand_dims", axis=-1)),
+    "squeeze": _of_one("squeeze", _over("squeeze", axis=1), _STACKS),
+    "broadcast_to": _of_one("broadcast_to", lambda xp, x: xp.broadcast_to(x, (2, 2, 3)), (((),), ((2, 3),), ((1, 3),))),
+    "broadcast_arrays": _of_two("broadcast_arrays", _named("broadcast_arrays")),
+    "concat": _of_two("concat", lambda xp, x, y: xp.concat([x, y]), (((2, 3), (1, 3)), ((0,), (2,)))),
+    "concat:axis": _of_two("concat", lambda xp, x, y: xp.concat([x, y], axis=None), (((2, 3), (3,)), ((), ()))),
+    "stack": _of_two("stack", lambda xp, x, y: xp.stack([x, y], axis=-1), (((2, 3), (2, 3)), ((), ()))),
+    "unstack": _of_one("unstack", _over("unstack"), (((3,),), ((2, 3),))),
+    "flip": _of_one("flip", _over("flip")),
+    "flip:axis": _of_one("flip", _over("flip", axis=1), _MATRICES),
+    "roll": _of_one("roll", lambda xp, x: xp.roll(x, 2)),
+    "roll:axis": _of_one("roll", lambda xp, x: xp.roll(x, (1, -1), axis=(0, 1)), _MATRICES),
+    "index": _of_one("index", lambda xp, x: x[::-1, None, 1], (((2, 3),), ((0, 2),))),
+    "index:int": _of_one("index", lambda xp, x: x[-1], (((3,),), ((2, 3),))),
+    "index:ellipsis": _of_one("index", lambda xp, x: x[..., 1:], (((3,),), ((2, 3),))),
+    "tril": _of_one("tril", _over("tril", k=1), _MATRICES),
+    "triu": _of_one("triu", _over("triu"), _MATRICES),
+    "meshgrid": _of_one("meshgrid", lambda xp, x: xp.meshgrid(x, x[1:], indexing="ij"), (((3,),), ((1,),))),
+    **{f"astype:{dtype}": _astype(dtype) for dtype in ("bool", "int32", "float32", "complex128")},
+    "astype:copy": _of_one("astype", lambda xp, x: xp.astype(x, np.dtype("float64"), copy=False)),
+    "ones_like": _of_one("ones_like", _named("ones_like")),
+    "zeros_like": _of_one("zeros_like", _over("zeros_like", dtype="float32")),
+    "full_like": _of_one("full_like", lambda xp, x: xp.full_like(x, 1)),
+    "arange": _of_none("arange", lambda xp: xp.arange(1, 9, 2)),
+    "arange:float": _of_none("arange", lambda xp: xp.arange(0.0, 1.0, 0.25, dtype="float32")),
+    "eye": _of_none("eye", lambda xp: xp.eye(2, 3, k=1)),
+    "full": _of_none("full", lambda xp: xp.full((2, 0, 1), 7)),
+    "full:dtype": _of_none("full", lambda xp: xp.full((2,), 1.5, dtype="float32")),
+    "linspace": _of_none("linspace", lambda xp: xp.linspace(0, 1, 5)),
+    "linspace:endpoint": _of_none("linspace", lambda xp: xp.linspace(0.0, 2.0, 4, endpoint=False)),
+    "ones": _of_none("ones", lambda xp: xp.ones((2, 3), dtype="int16")),
+    "zeros": _of_none("zeros", lambda xp: xp.zeros(())),
+    "sin:numbers": _of_none("sin", lambda xp: xp.sin(0.5)),
+    "add:numbers": _of_none("add", lambda xp: xp.add(1, 2.5)),
+}
+"""Every op of the vocabulary has one at least."""
+
+CASES: Final[dict[str, tuple[Case, str]]] = {
+    f"{name}-{kind}": (case, kind)
+    for name, case in _CASES.items()
+    for kind in KINDS[len(case.shapes[0])]
+    if case.accepts(kind)
+}
+"""The cases and kinds of dtype there are, by the name of both."""
+
+OPS: Final[dict[str, list[str]]] = {}
+"""The names of the cases of each op, those of floats first."""
+for _name, (_case, _kind) in sorted(CASES.items(), key=lambda one: one[1][1] != "float"):
+    OPS.setdefault(_case.op, []).append(_name)
