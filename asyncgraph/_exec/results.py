@@ -1,15 +1,20 @@
-"""Values leave a run: as arrays of the host, under the rules of ownership (`_plan.ownership`)."""
+"""Values leave a run: as arrays of the host, under the rules of ownership (`_plan.ownership`).
+
+A fetched value of rank 0 is an array, as any other, although NumPy's own functions give scalars then;
+only what a user op returned stays what it is.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from .._plan.ownership import Fetched, Owner
 
 Frame = list[Any]
+_Array = np.ndarray[Any, Any]
 
 _SMALL: Final = 4
 """A view this many times smaller than what it keeps alive is copied."""
@@ -27,14 +32,22 @@ def deliver(fetched: Fetched, frame: Frame, on_host: bool) -> Any:
         if not on_host:
             return value
         value = fetched.home.backend.to_host(value)
-        if not value.flags.writeable and fetched.owner is Owner.CALLER:
-            value = value.copy()
     return _DELIVER[fetched.owner](value, fetched, frame)
 
 
+def another(value: Any) -> Any:
+    """A delivered value for a second place: a copy, if the caller may write to it."""
+    if isinstance(value, np.ndarray):
+        array = cast("_Array", value)
+        return array.copy(order="K") if array.flags.writeable else array
+    return value
+
+
 def _callers(value: Any, fetched: Fetched, frame: Frame) -> Any:
-    # NumPy's ufuncs give scalars for operands of rank 0; what is fetched is an array, whatever its rank.
-    return np.asarray(value) if isinstance(value, np.generic) else value
+    if isinstance(value, np.ndarray):
+        # Some kernels give read-only arrays, as np.imag does for real ones; and so may a transfer.
+        return cast("_Array", value) if value.flags.writeable else _copied(value, fetched, frame)
+    return _copied(value, fetched, frame)
 
 
 def _users(value: Any, fetched: Fetched, frame: Frame) -> Any:
@@ -42,40 +55,54 @@ def _users(value: Any, fetched: Fetched, frame: Frame) -> Any:
 
 
 def _read_only(value: Any, fetched: Fetched, frame: Frame) -> Any:
-    if not isinstance(value, np.ndarray):
+    if not isinstance(value, (np.ndarray, np.generic)):
         return value
-    view = value.view()
+    view = cast("_Array", value).view() if isinstance(value, np.ndarray) else _copied(value, fetched, frame)
     view.flags.writeable = False
     return view
 
 
 def _copied(value: Any, fetched: Fetched, frame: Frame) -> Any:
-    return np.array(value) if isinstance(value, (np.ndarray, np.generic)) else value
+    return np.array(cast("_Array", value)) if isinstance(value, (np.ndarray, np.generic)) else value
 
 
 def _borrowed(value: Any, fetched: Fetched, frame: Frame) -> Any:
-    if not isinstance(value, np.ndarray) or value.base is None:
-        return _callers(value, fetched, frame)
-    if _is_wasteful(value):
-        return value.copy()
-    for lender in fetched.lenders:
-        lent = frame[lender]
-        if not isinstance(lent, np.ndarray) or np.may_share_memory(value, lent):
-            return _read_only(value, fetched, frame)
-    return value
+    lent = _is_lent(value, fetched, frame)
+    return _read_only(value, fetched, frame) if lent else _view(value, fetched, frame)
+
+
+def _lent(value: Any, fetched: Fetched, frame: Frame) -> Any:
+    lent = _is_lent(value, fetched, frame)
+    return _read_only(value, fetched, frame) if lent else _copied(value, fetched, frame)
 
 
 def _view(value: Any, fetched: Fetched, frame: Frame) -> Any:
-    if isinstance(value, np.ndarray) and value.base is not None and (_is_wasteful(value) or not value.flags.writeable):
-        return value.copy()
+    if isinstance(value, np.ndarray) and _is_wasteful(cast("_Array", value)):
+        return _copied(value, fetched, frame)
     return _callers(value, fetched, frame)
 
 
-def _is_wasteful(view: np.ndarray[Any, Any]) -> bool:
+def _is_lent(value: Any, fetched: Fetched, frame: Frame) -> bool:
+    """Whether it shows memory of a feed or a constant, and is not copied for being wasteful."""
+    if not isinstance(value, np.ndarray) or _is_wasteful(cast("_Array", value)):
+        return False
+    return any(_may_share(cast("_Array", value), frame[slot]) for slot in fetched.lenders)
+
+
+def _may_share(value: _Array, lender: Any) -> bool:
+    if isinstance(lender, np.ndarray):
+        return np.may_share_memory(value, cast("_Array", lender))
+    # Numbers have no memory to share. Any other object, such as a fed buffer, may have.
+    return not isinstance(lender, (np.generic, int, float, complex))
+
+
+def _is_wasteful(view: _Array) -> bool:
     """Whether a view keeps much more memory alive than it shows, or shows one element several times."""
     base = view.base
-    if isinstance(base, np.ndarray) and base.nbytes >= _SMALL * max(view.nbytes, 1) and base.nbytes > 1024:
-        return True
+    if isinstance(base, np.ndarray):
+        kept = cast("_Array", base).nbytes
+        if kept > 1024 and kept >= _SMALL * max(view.nbytes, 1):
+            return True
     return any(size > 1 and not stride for size, stride in zip(view.shape, view.strides, strict=True))
 
 
@@ -86,6 +113,7 @@ _DELIVER: Final[dict[Owner, Callable[[Any, Fetched, Frame], Any]]] = {
     Owner.CONSTANT: _read_only,
     Owner.FOLDED: _copied,
     Owner.BORROWED: _borrowed,
+    Owner.LENT: _lent,
     Owner.VIEW: _view,
     Owner.SHARED: _copied,
 }

@@ -44,8 +44,6 @@ def eliminate_common_subexpressions(program: Program, checkpoint: Checkpoint) ->
 def _key(node: Node, same: dict[Node, Node], program: Program) -> Hashable:
     # The name is left out on purpose: `a = x + y; b = x + y` is one computation. Nodes stand in keys
     # as their index: comparing two nodes would build one.
-    operands = tuple(
-        [same.get(one, one).index if one.__class__ is Node else exact_key(one) for one in node.operands]  # type: ignore[arg-type]  # as checked
-    )
+    operands = tuple([same.get(one, one).index if isinstance(one, Node) else exact_key(one) for one in node.operands])
     after = frozenset([same.get(one, one).index for one in node.after]) if node.after else None
     return node.op, operands, params_key(node.params), after, program.placements.get(node)

@@ -7,6 +7,7 @@ the ops; whether it does is seen when the value is there.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, final
@@ -27,8 +28,9 @@ class Owner(Enum):
     CONSTANT = "a constant: a read-only view"
     FOLDED = "computed when the plan was made: a copy"
     BORROWED = "may be a view of a feed or a constant: then read-only"
+    LENT = "may be a view of a feed or a constant: then read-only; or of what another fetch has: then copied"
     VIEW = "may be a view of something larger: then copied"
-    SHARED = "may be a view of what another fetch has: copied"
+    SHARED = "may be, or show, what another fetch has: a copy"
 
 
 @final
@@ -55,62 +57,97 @@ class Fetched:
 
 def owners_of_fetches(program: Program, lowered: Lowered) -> tuple[Fetched, ...]:
     """What is to be done with each fetch, in the order of the program's."""
-    made: dict[int, Instruction] = {one.out: one for one in lowered.instructions}
-    roots = _roots(lowered, made)
-    taken: dict[int, int] = {}
-    for slot in lowered.fetches:
-        for root in roots.get(slot, (slot,)):
-            taken[root] = taken.get(root, 0) + 1
-    return tuple(
-        _fetched(node, slot, home, program, lowered, made, roots, taken)
-        for node, slot, home in zip(program.fetches, lowered.fetches, lowered.homes, strict=True)
-    )
+    owners = _Owners(lowered)
+    fetched = zip(program.fetches, lowered.fetches, lowered.homes, strict=True)
+    return tuple([owners.fetched(node, program.same.get(node, node), slot, home) for node, slot, home in fetched])
 
 
-def _fetched(
-    node: Node,
-    slot: int,
-    home: Placement | None,
-    program: Program,
-    lowered: Lowered,
-    made: dict[int, Instruction],
-    roots: dict[int, frozenset[int]],
-    taken: dict[int, int],
-) -> Fetched:
-    if slot not in made:
-        owner = Owner.FEED if slot < len(lowered.feeds) else _folded(program.same.get(node, node))
-        return Fetched(node, slot, owner, (), home)
-    if _is_users(slot, made):
-        return Fetched(node, slot, Owner.USER, (), home)
-    own_roots = roots.get(slot)
-    if own_roots is None:
-        return Fetched(node, slot, Owner.CALLER, (), home, plain=home is None)
-    lenders = tuple(sorted(root for root in own_roots if root not in made))
-    if any(taken[root] > 1 for root in own_roots if root in made):
-        owner = Owner.SHARED
-    else:
-        owner = Owner.BORROWED if lenders else Owner.VIEW
-    return Fetched(node, slot, owner, lenders, home)
+@final
+class _Owners:
+    """What is known of the memory of fetched values.
+
+    Fields:
+        made: the instruction that fills a slot; feeds and constants have none.
+        roots: for each slot whose value may be a view: the slots whose memory it may be, none of them a view.
+        taken: for each root, how many fetches may show its memory.
+        held: roots that fetched values of user ops may hold on to, as those are never copied.
+        given: slots that a fetch has had already; equal nodes have one.
+    """
+
+    def __init__(self, lowered: Lowered) -> None:
+        self.feeds: Final = len(lowered.feeds)
+        self.made: Final[dict[int, Instruction]] = {one.out: one for one in lowered.instructions}
+        self.roots: Final = _roots(lowered)
+        self.taken: Final[Counter[int]] = Counter()
+        self.given: Final[set[int]] = set()
+        calls: list[int] = []
+        for slot in lowered.fetches:
+            call = self.call_behind(slot)
+            if call is not None:
+                calls.append(call)
+            elif slot in self.made:
+                self.taken.update(self.roots_of(slot))
+        self.held: Final = self.held_by(calls)
+
+    def fetched(self, node: Node, computed: Node, slot: int, home: Placement | None) -> Fetched:
+        """What is to be done with a fetch of `node`, whose value is that of `computed`."""
+        if slot not in self.made:
+            return Fetched(node, slot, Owner.FEED if slot < self.feeds else _folded(computed), (), home)
+        if self.call_behind(slot) is not None:
+            return Fetched(node, slot, Owner.USER, (), home)
+        lenders = tuple(sorted([root for root in self.roots_of(slot) if root not in self.made]))
+        owner = self.owner(slot, lenders)
+        self.given.add(slot)
+        return Fetched(node, slot, owner, lenders, home, plain=owner is Owner.CALLER and home is None)
+
+    def owner(self, slot: int, lenders: tuple[int, ...]) -> Owner:
+        """What is done with a value that a kernel made, and no fetch, or a fetch before, has had."""
+        roots = self.roots_of(slot)
+        if slot in self.given or not self.held.isdisjoint(roots):
+            return Owner.SHARED
+        if slot not in self.roots:
+            return Owner.CALLER
+        if any(self.taken[root] > 1 for root in roots if root in self.made):
+            return Owner.SHARED
+        if not lenders:
+            return Owner.VIEW
+        return Owner.LENT if any(self.taken[root] > 1 for root in lenders) else Owner.BORROWED
+
+    def roots_of(self, slot: int) -> frozenset[int]:
+        """The slots whose memory the value of a slot may be."""
+        return self.roots.get(slot) or frozenset((slot,))
+
+    def call_behind(self, slot: int) -> int | None:
+        """The slot of the user's function that returned a value, alone or among others; `None` if a kernel made it."""
+        while True:
+            instruction = self.made.get(slot)
+            if instruction is None:
+                return None
+            if instruction.kind is not Kind.KERNEL:
+                return slot
+            if instruction.node.op is not ITEM and instruction.node.op is not OUTPUT:
+                return None
+            slot = instruction.operands[0]
+
+    def held_by(self, calls: list[int]) -> frozenset[int]:
+        """The roots that what these calls returned may show: what they were given, or what that shows."""
+        held: set[int] = set()
+        while calls:
+            instruction = self.made.get(calls.pop())
+            if instruction is None or instruction.kind is Kind.KERNEL:
+                continue
+            for operand in instruction.operands:
+                new = self.roots_of(operand) - held
+                held |= new
+                calls += new
+        return frozenset(held)
 
 
 def _folded(node: Node) -> Owner:
     return Owner.CONSTANT if node.op is CONSTANT or node.op is PLACEHOLDER else Owner.FOLDED
 
 
-def _is_users(slot: int, made: dict[int, Instruction]) -> bool:
-    while True:
-        instruction = made.get(slot)
-        if instruction is None:
-            return False
-        if instruction.kind is not Kind.KERNEL:
-            return True
-        if instruction.node.op is not ITEM and instruction.node.op is not OUTPUT:
-            return False
-        slot = instruction.operands[0]
-
-
-def _roots(lowered: Lowered, made: dict[int, Instruction]) -> dict[int, frozenset[int]]:
-    """For each slot whose value may be a view: the slots whose memory it may be, none of them a view."""
+def _roots(lowered: Lowered) -> dict[int, frozenset[int]]:
     roots: dict[int, frozenset[int]] = {}
     for instruction in lowered.instructions:
         seen = _seen_through(instruction)

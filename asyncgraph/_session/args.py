@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, TypeVar, final, overload
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, final, overload
 
 from .._graph.node import Node
 from ..abc import Array
+from ..errors import RunArgsError
+from .fetches import Leaf, leaves_of, rebuild
 
 T = TypeVar("T")
 _K = TypeVar("_K")
 
-Fetches = Any
+Fetches = object
 """A node, the name of one, or any nesting of list, tuple, named tuple, dict and dataclass of them."""
 
-Feeds = Mapping[Node, Any] | Mapping[str, Any] | Mapping[Node | str, Any]
+Feeds = Mapping[Node, object] | Mapping[str, object] | Mapping[Node | str, object]
 """Values by node or by name."""
+
+
+class _NamedTuple(Protocol):
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+_N = TypeVar("_N", bound=_NamedTuple)
 
 
 @final
@@ -57,21 +66,31 @@ _NO_FEEDS: Final[Mapping[Any, Any]] = {}
 
 @final
 class RunArgs(Generic[T]):
-    """What one run is to compute. Immutable.
+    """What one run is to compute.
+
+    Immutable: what happens later to the structure of `fetches`, or to the dict `feeds`, is not seen.
 
     Fields:
         fetches: what is wanted: a node, the name of one, or any nesting of list, tuple, named tuple, dict
             and dataclass. The results have the same structure, in the same types of container. A node may
             appear twice; it is computed once.
         feeds: values by node or name. Any node may be fed, not only placeholders: then what it is made
-            of is not computed. Values are not copied; leave them unchanged until the run is done.
+            of is not computed, and fetching it gives the fed value. If its ancestors are fed too, they
+            serve the other nodes that need them. Values are not copied; leave them unchanged until the
+            run is done.
         options: how it is done.
+
+    Raises:
+        FetchError: there is something else in the structure of `fetches`, such as `None`; the message
+            gives the path to it.
+        RunArgsError: `feeds` is no mapping.
     """
 
-    __slots__ = ("feeds", "fetches", "options")
-    fetches: Final[Fetches]
-    feeds: Final[Mapping[Any, Any]]
-    options: Final[RunOptions]
+    __slots__ = ("_key", "feeds", "fetches", "options")
+    _key: tuple[object, ...]
+    feeds: Mapping[Any, Any]
+    fetches: Any
+    options: RunOptions
 
     @overload
     def __init__(
@@ -79,7 +98,11 @@ class RunArgs(Generic[T]):
     ) -> None: ...
     @overload
     def __init__(
-        self: RunArgs[list[Array]], fetches: list[Node], feeds: Feeds | None = ..., options: RunOptions | None = ...
+        self: RunArgs[list[Array]], fetches: list[Any], feeds: Feeds | None = ..., options: RunOptions | None = ...
+    ) -> None: ...
+    @overload
+    def __init__(
+        self: RunArgs[_N], fetches: _N, feeds: Feeds | None = ..., options: RunOptions | None = ...
     ) -> None: ...
     @overload
     def __init__(
@@ -90,27 +113,37 @@ class RunArgs(Generic[T]):
     ) -> None: ...
     @overload
     def __init__(
-        self: RunArgs[tuple[Array, ...]],
-        fetches: tuple[Node, ...],
+        self: RunArgs[tuple[Any, ...]],
+        fetches: tuple[Any, ...],
         feeds: Feeds | None = ...,
         options: RunOptions | None = ...,
     ) -> None: ...
     @overload
     def __init__(
         self: RunArgs[dict[_K, Array]],
-        fetches: dict[_K, Node],
+        fetches: dict[_K, Any],
         feeds: Feeds | None = ...,
         options: RunOptions | None = ...,
     ) -> None: ...
     @overload
-    def __init__(self: RunArgs[T], fetches: T, feeds: Feeds | None = ..., options: RunOptions | None = ...) -> None: ...
-    def __init__(self, fetches: Fetches, feeds: Feeds | None = None, options: RunOptions | None = None) -> None:
+    def __init__(self, fetches: T, feeds: Feeds | None = ..., options: RunOptions | None = ...) -> None: ...
+    def __init__(self, fetches: Any, feeds: Feeds | None = None, options: RunOptions | None = None) -> None:
+        given: Mapping[Any, Any] = _NO_FEEDS if feeds is None else _copied(feeds)
+        if fetches.__class__ is Node:
+            _set_key(self, (fetches, None, *given))
+        else:
+            leaves = leaves_of(fetches)
+            fetches = rebuild(fetches, iter(leaves))
+            _set_key(self, (*leaves, None, *given))
         _set_fetches(self, fetches)
-        _set_feeds(self, _NO_FEEDS if feeds is None else feeds)
+        _set_feeds(self, given)
         _set_options(self, DEFAULT_OPTIONS if options is None else options)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"RunArgs is immutable: {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"RunArgs is immutable: {name!r} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RunArgs, (self.fetches, self.feeds, self.options)
@@ -124,7 +157,25 @@ class RunArgs(Generic[T]):
         return f"RunArgs({', '.join(parts)})"
 
 
-# The slots' own setters: `object.__setattr__` looks each name up again, at three times the cost.
-_set_fetches: Final[Any] = vars(RunArgs)["fetches"].__set__
-_set_feeds: Final[Any] = vars(RunArgs)["feeds"].__set__
-_set_options: Final[Any] = vars(RunArgs)["options"].__set__
+def _copied(feeds: Any) -> dict[Any, Any]:
+    if feeds.__class__ is dict:
+        return feeds.copy()
+    if not isinstance(feeds, Mapping):
+        raise RunArgsError(f"the feeds are {feeds!r}\n  expected a dict of values by node or name")
+    return dict(cast("Mapping[Any, Any]", feeds))
+
+
+# The slots' own accessors: `object.__setattr__` looks each name up again, at three times the cost.
+_slots: Final[Mapping[str, Any]] = vars(RunArgs)
+_set_key: Final[Any] = _slots["_key"].__set__
+_set_fetches: Final[Any] = _slots["fetches"].__set__
+_set_feeds: Final[Any] = _slots["feeds"].__set__
+_set_options: Final[Any] = _slots["options"].__set__
+
+key_of: Final[Callable[[RunArgs[Any]], tuple[object, ...]]] = _slots["_key"].__get__
+"""The fetches and feed keys as they were written: leaves of the fetches, `None`, keys of the feeds."""
+
+
+def leaves_in(key: tuple[object, ...]) -> Sequence[Leaf]:
+    """The leaves of the fetches in a key."""
+    return cast("Sequence[Leaf]", key[: key.index(None)])

@@ -41,7 +41,7 @@ class SessionConfig:
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)!r}: give at least 1")
         for name in ("max_pending_runs", "inline_budget_s"):
-            if getattr(self, name) < 0:
+            if not getattr(self, name) >= 0:
                 raise ValueError(f"{name}={getattr(self, name)!r} cannot be negative")
         for name in ("workers", "blas_threads"):
             if getattr(self, name) is not None and getattr(self, name) < 1:

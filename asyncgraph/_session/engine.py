@@ -7,21 +7,23 @@ order. Many requests may share a plan; a request knows which of the plan's value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final, TypeVar, final
 
+from .._exec.results import another
 from .._graph.graph import Graph
 from .._graph.node import Node
 from .._plan.compiler import compile_plan
+from .._plan.ownership import Owner
 from .._plan.plan import Plan
 from .._plan.program import Checkpoint
 from .._registry import registry
-from ..errors import FeedError, FetchError, RunArgsError
-from .args import RunArgs
+from ..errors import FeedError, FetchError
+from .args import RunArgs, key_of, leaves_in
 from .config import SessionConfig
 from .feeds import FeedBinder
-from .fetches import Leaf, leaves_of, resolve
+from .fetches import rebuild, resolve
 from .placement import Placer
 
 SMALL_GRAPH: Final = 2000
@@ -41,10 +43,11 @@ class Request:
         feed_order: for each slot that the plan is fed, which of the caller's values; `None` if the orders agree.
         runs_inline: whether a run may be done where it is called, if its feeds are small.
         most_elements: how large the largest fed array may be then.
-        fetch_order: for each leaf of the fetches, which of the plan's fetches.
+        _fetch_order: for each leaf of the fetches, which of the plan's fetches.
+        _repeated: leaves whose node has come before, and whose value is not what a user op returned.
     """
 
-    __slots__ = ("binder", "feed_order", "fetch_order", "most_elements", "plan", "runs_inline")
+    __slots__ = ("_fetch_order", "_repeated", "binder", "feed_order", "most_elements", "plan", "runs_inline")
 
     def __init__(self, plan: Plan, fetches: list[Node], feeds: list[Node], budget_s: float) -> None:
         position = {node: index for index, node in enumerate(feeds)}
@@ -56,7 +59,15 @@ class Request:
         # One chunk is over in a fraction of the budget, so that nobody need look at the clock meanwhile.
         self.most_elements: Final = plan.work.most_elements(budget_s)
         self.runs_inline: Final = plan.single and len(plan.inline_chunks) <= 1
-        self.fetch_order: Final = tuple([answers[node] for node in fetches])
+        self._fetch_order: Final = tuple([answers[node] for node in fetches])
+        seen: set[int] = set()
+        self._repeated: Final = tuple(
+            [
+                leaf
+                for leaf, index in enumerate(self._fetch_order)
+                if (index in seen or seen.add(index)) and plan.fetches[index].owner is not Owner.USER
+            ]
+        )
 
     def bind(self, values: tuple[Any, ...], copy: bool) -> tuple[list[Any], int]:
         """The values of a frame's first slots, and the size of the largest array among them.
@@ -68,6 +79,15 @@ class Request:
         if self.feed_order is not None:
             bound = [bound[index] for index in self.feed_order]
         return bound, largest
+
+    def results(self, fetches: Any, values: Sequence[Any]) -> Any:
+        """The values of the plan's fetches in the structure of `fetches`, no two places sharing writable memory."""
+        if fetches.__class__ is Node:
+            return values[0]
+        placed = [values[index] for index in self._fetch_order]
+        for leaf in self._repeated:
+            placed[leaf] = another(placed[leaf])
+        return rebuild(fetches, iter(placed))
 
 
 @final
@@ -87,12 +107,8 @@ class Engine:
         return len(self._plans)
 
     def known(self, args: RunArgs[Any]) -> Request | None:
-        """The request for `args`, if it was made before.
-
-        Raises:
-            FetchError: the fetches, or the keys of the feeds, are of no kind that can be.
-        """
-        return self._requests.get(_key(args))
+        """The request for `args`, if it was made before."""
+        return self._requests.get(key_of(args))
 
     def request(self, args: RunArgs[Any], checkpoint: Checkpoint) -> Request:
         """The request for `args`, made if need be.
@@ -101,10 +117,10 @@ class Engine:
             RunArgsError: the graph cannot give what is asked for.
             DeviceNotFoundError: a node asks for a device that there is not.
         """
-        key = _key(args)
+        key = key_of(args)
         request = self._requests.get(key)
         if request is None:
-            fetches = [resolve(leaf, self.graph) for leaf in leaves_of(args.fetches)]
+            fetches = [resolve(leaf, self.graph) for leaf in leaves_in(key)]
             feeds = self._fed_nodes(args.feeds)
             plan = self._plan(fetches, feeds, checkpoint)
             request = Request(plan, fetches, feeds, self.config.inline_budget_s)
@@ -136,17 +152,6 @@ class Engine:
 
 def _index(node: Node) -> int:
     return node.index
-
-
-def _key(args: RunArgs[Any]) -> tuple[object, ...]:
-    fetches, feeds = args.fetches, args.feeds
-    # Asking for the exact type first: an abstract class answers ten times slower.
-    if feeds.__class__ is not dict and not isinstance(feeds, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
-        raise RunArgsError(f"the feeds are {feeds!r}\n  expected a dict of values by node or name")
-    if fetches.__class__ is Node:
-        return fetches, None, *feeds
-    leaves: list[Leaf] = leaves_of(fetches)
-    return *leaves, None, *feeds
 
 
 @final

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Sequence
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import numpy as np
 
@@ -62,7 +63,11 @@ class FeedBinder:
             if binding.anything:
                 if isinstance(value, Node):
                     raise FeedTypeError(_message(binding.node, value, "it is a node: feed its value"))
-                bound.append(value.copy() if copy and isinstance(value, np.ndarray) else value)
+                if isinstance(value, np.ndarray):
+                    array = cast("np.ndarray[Any, Any]", value)
+                    largest = max(largest, array.size)
+                    value = array.copy(order="K") if copy else array
+                bound.append(value)
                 continue
             # The dtypes NumPy makes are one object for each kind; others are compared in `_converted`.
             if value.__class__ is not np.ndarray or value.dtype is not binding.dtype:
@@ -80,7 +85,8 @@ class FeedBinder:
                     size = shape[axis]
                     if sizes.setdefault(name, size) != size:
                         raise FeedError(_clash(self._bindings, values, name))
-            bound.append(array.copy(order="K") if copy and array is value else array)
+            # What was converted owns its memory, unless it was a buffer, or another library's array.
+            bound.append(array.copy(order="K") if copy and (array is value or array.base is not None) else array)
             if array.size > largest:
                 largest = array.size
         return bound, largest
@@ -106,10 +112,10 @@ def _message(node: Node, value: Any, reason: str) -> str:
     if node.shape is not None:
         lines[-1] += f", shape {node.shape}"
     if isinstance(value, (np.ndarray, np.generic)):
-        lines.append(f"  fed:      {intern_spec(value.dtype, value.shape)!r}, shape {value.shape}")
+        array = cast("np.ndarray[Any, Any]", value)
+        lines.append(f"  fed:      {intern_spec(array.dtype, array.shape)!r}, shape {array.shape}")
     else:
-        text = repr(value)
-        lines.append(f"  fed:      {text if len(text) <= 80 else text[:77] + '...'}")
+        lines.append(f"  fed:      {reprlib.repr(value)} ({type(value).__name__})")
     lines.append(f"  built at: {node.site or 'unknown'}")
     return "\n".join(lines)
 

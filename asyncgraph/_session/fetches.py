@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterator
+import reprlib
+from collections.abc import Iterator
 from typing import Any, Final, cast
 
+from .._graph.containers import refilled
 from .._graph.graph import Graph
 from .._graph.node import Node
-from ..errors import FetchError
+from ..errors import FetchError, NodeNotFoundError
 
 Leaf = Node | str
 
@@ -18,10 +20,13 @@ def leaves_of(fetches: object) -> list[Leaf]:
     """The nodes and names of a structure, in its own order.
 
     Raises:
-        FetchError: there is anything else in it; the message gives the path to it.
+        FetchError: there is anything else in it; the message gives the path to it. Or it holds itself.
     """
     leaves: list[Leaf] = []
-    _flatten(fetches, leaves, "fetches")
+    try:
+        _flatten(fetches, leaves, "fetches")
+    except RecursionError as error:
+        raise FetchError("the fetches are nested too deeply: a list or dict in them holds itself") from error
     return leaves
 
 
@@ -34,20 +39,13 @@ def rebuild(fetches: Any, values: Iterator[Any]) -> Any:
         return [rebuild(one, values) for one in fetches]
     if kind is dict:
         return {key: rebuild(one, values) for key, one in fetches.items()}
-    if isinstance(fetches, list):
-        made = copy.copy(cast("list[Any]", fetches))
-        made[:] = [rebuild(one, values) for one in cast("list[Any]", fetches)]
-        return made
-    if isinstance(fetches, tuple):
-        parts = [rebuild(one, values) for one in cast("tuple[Any, ...]", fetches)]
-        make: Callable[[list[Any]], Any] = getattr(kind, "_make", kind)
-        return make(parts)
-    made = copy.copy(fetches)
     if isinstance(fetches, dict):
-        for key, one in cast("dict[Any, Any]", fetches).items():
-            made[key] = rebuild(one, values)
-        return made
+        return refilled(fetches, [rebuild(one, values) for one in cast("dict[Any, Any]", fetches).values()])
+    if isinstance(fetches, (list, tuple)):
+        return refilled(fetches, [rebuild(one, values) for one in cast("list[Any]", fetches)])
+    made = copy.copy(fetches)
     for field in dataclasses.fields(fetches):
+        # Not setattr, which a frozen dataclass refuses.
         object.__setattr__(made, field.name, rebuild(getattr(fetches, field.name), values))
     return made
 
@@ -59,12 +57,10 @@ def resolve(leaf: Leaf, graph: Graph, role: str = "fetch") -> Node:
         FetchError: there is none of that name, or it belongs to another graph.
     """
     if isinstance(leaf, str):
-        if leaf not in graph:
-            try:
-                return graph[leaf]
-            except KeyError as error:
-                raise FetchError(f"{role}: {error}") from None
-        return graph[leaf]
+        try:
+            return graph[leaf]
+        except NodeNotFoundError as error:
+            raise FetchError(f"{role}: {error}") from None
     if leaf.graph is not graph:
         raise FetchError(
             f"{role}: {leaf!r} belongs to another graph than this session's {graph!r}\n"
@@ -96,4 +92,4 @@ _EXPECTED: Final = "expected a node, the name of one, or a list, tuple, dict or 
 
 
 def _described(value: object) -> str:
-    return "None" if value is None else f"{value!r} ({type(value).__name__})"
+    return "None" if value is None else f"{reprlib.repr(value)} ({type(value).__name__})"

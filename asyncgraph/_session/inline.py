@@ -14,10 +14,8 @@ from typing import Any, Generic, TypeVar, final
 from .._exec.inline import explain_failure
 from .._exec.results import deliver
 from .._exec.turn import Turn
-from .._graph.node import Node
 from .args import RunArgs, RunOptions
 from .engine import Engine, Request
-from .fetches import rebuild
 from .values import RunValues
 
 T = TypeVar("T")
@@ -58,12 +56,7 @@ def run_request(
         feeds.clear()
         del fed
         raise
-    order = request.fetch_order
-    if fetches.__class__ is Node:
-        results = values[order[0]]
-    else:
-        results = rebuild(fetches, iter([values[index] for index in order]))
-    return RunValues(results, options, plan, perf_counter() - began, None)
+    return RunValues(request.results(fetches, values), options, plan, perf_counter() - began, None)
 
 
 @final

@@ -37,9 +37,11 @@ class RunMetadata:
 
     @property
     def node_seconds(self) -> Mapping[str, float]:
-        """Seconds each node took, by name; empty without `RunOptions(trace=True)`."""
-        spans = () if self._recorder is None else self._recorder.spans
-        return {span.node.name: span.end_s - span.start_s for span in spans}
+        """Seconds each node took, by name, its transfers included; empty without `RunOptions(trace=True)`."""
+        seconds: dict[str, float] = {}
+        for span in () if self._recorder is None else self._recorder.spans:
+            seconds[span.node.name] = seconds.get(span.node.name, 0.0) + span.end_s - span.start_s
+        return seconds
 
 
 @final
@@ -47,16 +49,18 @@ class RunValues(Generic[T]):
     """What a run gives back. Immutable.
 
     Fields:
-        results: the values of the fetches, in their structure and its types of container. Arrays are the
-            caller's own and writable, except those that share memory with a feed or a constant, which
-            are read-only. What user ops returned is as they returned it.
+        results: the values of the fetches, in their structure and its types of container. Each is a NumPy
+            array, also of rank 0. Arrays are the caller's own and writable, and no two share memory;
+            except those that share memory with a feed or a constant, which are read-only. A view that
+            is much smaller than what it shows, or repeats elements, is copied. What user ops returned,
+            and what was fed for any Python object, is as it was given.
         options: those of the run.
         metadata: how it went.
     """
 
     __slots__ = ("_plan", "_recorder", "_wall_s", "options", "results")
-    results: Final[T]
-    options: Final[RunOptions]
+    results: T
+    options: RunOptions
 
     def __init__(self, results: T, options: RunOptions, plan: Plan, wall_s: float, recorder: Recorder | None) -> None:
         _set_results(self, results)
@@ -72,6 +76,9 @@ class RunValues(Generic[T]):
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"RunValues is immutable: {name!r} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"RunValues is immutable: {name!r} cannot be deleted")
 
     def __repr__(self) -> str:
         return f"RunValues({self.results!r})"
