@@ -26,7 +26,8 @@ AsyncGraphError
 ├── NodeCancelledError            a user op ended with a CancelledError of its own
 ├── BackendNotFoundError          no backend of that name is installed, or it does not load (also a LookupError)
 ├── DeviceNotFoundError           no backend has that device (also a LookupError)
-└── KernelNotFoundError           a backend cannot compute a node (also a NotImplementedError)
+├── KernelNotFoundError           a backend cannot compute a node (also a NotImplementedError)
+└── SimulationError               a simulated program can go no further (also an AssertionError)
 
 What a kernel or a user op raises keeps its own type: catch `ValueError` for a `ValueError`. The
 node, its input specs, its device and the line that built it are in a note of the exception
@@ -146,3 +147,7 @@ class DeviceNotFoundError(AsyncGraphError, LookupError):
 
 class KernelNotFoundError(AsyncGraphError, NotImplementedError):
     """The backend that a node is placed on cannot compute it. Nothing has run."""
+
+
+class SimulationError(AsyncGraphError, AssertionError):
+    """In a simulation nothing can go on, or it goes on for ever. The message has the seed."""

@@ -11,7 +11,7 @@ import inspect
 from asyncio import CancelledError, Task
 from collections import deque
 from concurrent.futures import Future as ThreadFuture
-from contextvars import Context
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Final, final
 
@@ -28,6 +28,9 @@ MOST_TASKS: Final = 1000
 class Coroutines:
     """What a run awaits. On the loop alone.
 
+    The run is an argument and no field: a ring of the two would keep all that the run was given until the
+    garbage collector comes.
+
     Fields:
         _waiting: segments that no task has taken yet; with the call and what it returned, if it was made already.
         _awaited: the task of each segment that is awaited now.
@@ -35,54 +38,51 @@ class Coroutines:
         _over: whether the run is over, so that nothing is begun.
     """
 
-    __slots__ = ("_awaited", "_context", "_over", "_run", "_tasks", "_waiting")
+    __slots__ = ("_awaited", "_over", "_tasks", "_waiting")
 
-    def __init__(self, run: Run, context: Context) -> None:
-        self._run: Final = run
-        self._context: Final = context
+    def __init__(self) -> None:
         self._waiting: Final[deque[tuple[int, CallSite | None, Awaited | None]]] = deque()
         self._awaited: Final[dict[int, Task[None]]] = {}
         self._tasks: Final[set[Task[None]]] = set()
         self._over = False
 
-    def add(self, segment: int, site: CallSite | None = None, returned: Awaited | None = None) -> None:
+    def add(self, run: Run, segment: int, site: CallSite | None = None, returned: Awaited | None = None) -> None:
         """Has a segment's coroutine awaited, soon; `returned` is it, if the call `site` was made elsewhere."""
         self._waiting.append((segment, site, returned))
         if self._over:
-            self._discard_waiting()
+            self._discard_waiting(run)
         elif len(self._tasks) < MOST_TASKS:
-            loop = self._run.host.loop
-            task = loop.create_task(self._await_all(), name="asyncgraph: ops of a run", context=self._context.copy())
+            task = run.host.loop.create_task(self._await_all(run), name="asyncgraph: ops of a run")
             self._tasks.add(task)
-            task.add_done_callback(self._task_ended)
+            task.add_done_callback(partial(self._task_ended, run))
 
     def awaits(self, segment: int) -> bool:
         """Whether a segment's coroutine is awaited now."""
         return segment in self._awaited
 
-    def cancel(self) -> None:
+    def cancel(self, run: Run) -> None:
         """The run is over: what is awaited is cancelled, once; what is not is never begun."""
         if self._over:
             return
         self._over = True
-        self._discard_waiting()
+        self._discard_waiting(run)
         for task in self._awaited.values():
             task.cancel()
 
-    def _discard_waiting(self) -> None:
+    def _discard_waiting(self, run: Run) -> None:
         while self._waiting:
             segment, site, returned = self._waiting.popleft()
             if site is not None and returned is not None:
                 _discard(returned)
-                self._run.drop_call(segment, site)
+                run.drop_call(segment, site)
 
-    async def _await_all(self) -> None:
+    async def _await_all(self, run: Run) -> None:
         task = asyncio.current_task()
         assert task is not None
         while self._waiting:
             segment, site, returned = self._waiting.popleft()
             if site is None:
-                site = self._run.begin_call(segment)
+                site = run.begin_call(segment)
                 if site is None:
                     return
             self._awaited[segment] = task
@@ -93,40 +93,42 @@ class Coroutines:
                 raise  # The loop was closed over it: nothing can be awaited any more.
             except CancelledError as error:
                 del self._awaited[segment]
-                self._cancelled(segment, site, error, task)
+                self._cancelled(run, segment, site, error, task)
             except BaseException as error:
                 del self._awaited[segment]
-                self._run.fail_call(segment, site, error)
+                run.fail_call(segment, site, error)
             else:
                 del self._awaited[segment]
-                self._go_on(self._run.finish_call(segment, site, value, start))
+                self._go_on(run, run.finish_call(segment, site, value, start))
+                del value  # Nor does the next one wait with the values of this one in hand.
+            del site, returned
 
-    def _go_on(self, ready: list[int]) -> None:
+    def _go_on(self, run: Run, ready: list[int]) -> None:
         """Places what became ready; of its coroutines, the task that is here awaits the first itself."""
         mine: int | None = None
         for segment in ready:
-            if mine is None and self._run.is_async(segment):
+            if mine is None and run.is_async(segment):
                 mine = segment
                 self._waiting.append((segment, None, None))
             else:
-                self._run.place(segment)
+                run.place(segment)
 
-    def _cancelled(self, segment: int, site: CallSite, error: CancelledError, task: Task[None]) -> None:
-        if not self._run.scheduler.stopped:
+    def _cancelled(self, run: Run, segment: int, site: CallSite, error: CancelledError, task: Task[None]) -> None:
+        if not run.scheduler.stopped:
             if not task.cancelling():
                 wrapped = cancelled_by_itself(site.node)
                 wrapped.__cause__ = error
-                self._run.fail_call(segment, site, wrapped)
+                run.fail_call(segment, site, wrapped)
                 return
             # Somebody cancels all tasks of the loop, as asyncio.run does at its end.
-            self._run.stop(error)
-        self._run.drop_call(segment, site)
+            run.stop(error)
+        run.drop_call(segment, site)
 
-    def _task_ended(self, task: Task[None]) -> None:
+    def _task_ended(self, run: Run, task: Task[None]) -> None:
         self._tasks.discard(task)
         if self._waiting and task.cancelled() and not self._over:
             # Cancelled before it began, by somebody who cancels all tasks of the loop.
-            self._run.stop(CancelledError())
+            run.stop(CancelledError())
 
 
 def _discard(returned: Awaited) -> None:

@@ -57,7 +57,7 @@ class Run:
             how it ends: its thread, with what it returned; or the loop, which abandons it.
         _timers: end calls in threads that take too long, by segment. They must not keep the calls' arguments.
         _counts: what it adds to the host's counters at its end. Under the lock.
-        _ended: whether nothing of it is left.
+        _on_end: told, once, that nothing of it is left; `None` from then on.
     """
 
     def __init__(
@@ -81,13 +81,12 @@ class Run:
         self._elements: Final = elements
         self._nested: Final = nested
         self._recorder: Final = recorder
-        self._on_end: Final = on_end
+        self._on_end: Callable[[Run], None] | None = on_end
         self._lock: Final = Lock()
-        self._coroutines: Final = Coroutines(self, context)
+        self._coroutines: Final = Coroutines()
         self._sites: Final[dict[int, CallSite]] = {}
         self._timers: Final[dict[int, asyncio.TimerHandle]] = {}
         self._counts: Final = Counters()
-        self._ended = False
 
     # -- its beginning and its end, on the loop --------------------------------------------------------
 
@@ -110,14 +109,14 @@ class Run:
 
     def _stop(self, error: BaseException, node: Node | None) -> None:
         with self._lock:
-            if self._ended or not self.scheduler.stop(error):
+            if self._on_end is None or not self.scheduler.stop(error):
                 return
             self.failed_nodes.append(node)
         self._wind_down()
 
     def _wind_down(self) -> None:
         """After the scheduler has stopped: tells what is running, abandons what may be, ends if nothing is left."""
-        self._coroutines.cancel()
+        self._coroutines.cancel(self)
         for segment, site in list(self._sites.items()):
             site.scope.end()
             if site.may_be_abandoned and self._is_in_thread(segment) and self._sites.pop(segment, None) is not None:
@@ -137,18 +136,20 @@ class Run:
 
     def _end(self) -> None:
         """Nothing of the run is left. Once."""
-        if self._ended:
+        if self._on_end is None:
             return
-        self._ended = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
         self.host.counters.add(self._counts)
         if not self.scheduler.succeeded:
             self.frame.clear()
-        self._on_end(self)
-        # Contexts that user code has kept lead here.
+        on_end, self._on_end = self._on_end, None
+        on_end(self)
+        # Contexts that user code keeps lead here: they shall not keep values, nor those who waited for them.
         self.frame.clear()
+        self.scheduler.failures.clear()
+        self.watch = None
 
     def error(self) -> BaseException | None:
         """What ended the run, told of what else failed; `None` if it succeeded."""
@@ -173,7 +174,7 @@ class Run:
         elif kind is Kind.INLINE:
             self.host.turn.do(partial(self._call_inline, segment))
         elif kind is Kind.ASYNC:
-            self._coroutines.add(segment)
+            self._coroutines.add(self, segment)
         else:
             self._hand_over(segment)
 
@@ -311,7 +312,7 @@ class Run:
             self.fail_call(segment, site, error, post)
             return None
         if isinstance(value, Awaited):
-            post(partial(self._coroutines.add, segment, site, value))
+            post(partial(self._coroutines.add, self, segment, site, value))
             return None
         return self._go_on(self.finish_call(segment, site, value, start, post), Kind.THREAD)
 
@@ -326,7 +327,7 @@ class Run:
             self.fail_call(segment, site, error)
             return False
         if isinstance(value, Awaited):
-            self._coroutines.add(segment, site, value)
+            self._coroutines.add(self, segment, site, value)
             return False
         for one in self.finish_call(segment, site, value, start):
             self.place(one)
@@ -390,7 +391,7 @@ class Run:
         return ready
 
     def _watched(self) -> None:
-        if self.watch is None or self._ended:
+        if self.watch is None:
             return
         try:
             self.watch()

@@ -139,7 +139,10 @@ class Session:
                     return values
             future = self._start(asked, began)
             turn.do(future.slice)
-            return await future
+            try:
+                return await future
+            finally:
+                del future  # It keeps what it raises, which keeps this frame.
         except BaseException as error:
             forget_values(error)
             # Exceptions keep this frame, and it keeps what was fed.
@@ -261,11 +264,12 @@ class Session:
         """What it has done and holds, now."""
         host = self._host
         counters = None if host is None else host.counters
+        executing, waiting = self.runs.counts()
         return SessionStatistics(
             runs_started=self.runs.started,
             runs_ended=self.runs.ended,
-            runs_executing=len(self.runs.futures) - len(self.runs.waiting),
-            runs_waiting=len(self.runs.waiting),
+            runs_executing=executing,
+            runs_waiting=waiting,
             plans=self.engine.plan_count,
             inline_segments=0 if counters is None else counters.inline_segments,
             offloaded_segments=0 if counters is None else counters.offloaded_segments,
