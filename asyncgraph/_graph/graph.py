@@ -298,11 +298,18 @@ def _short(value: object) -> str:
 
 def describe(node: Node) -> str:
     """One line: `y: float32[n] = add(x, 1)`."""
-    parts = [one.name if isinstance(one, Node) else repr(one) for one in node.operands]
-    parts += [f"{key}={_param(value)}" for key, value in node.params.items()]
     after = f"  after {', '.join(one.name for one in node.after)}" if node.after else ""
     where = f"  on {node.requested_device}" if node.requested_device else ""
-    return f"{node.name}: {node.spec!r} = {node.op.name}({', '.join(parts)}){where}{after}"
+    return f"{node.name}: {node.spec!r} = {node.op.name}({_arguments(node)}){where}{after}"
+
+
+def _arguments(node: Node) -> str:
+    template = node.params.get("template")
+    if template is not None:
+        return repr(template)[1:-1]  # A user op's arguments are its own, with its operands among them.
+    parts = [one.name if isinstance(one, Node) else repr(one) for one in node.operands]
+    parts += [f"{key}={_param(value)}" for key, value in node.params.items()]
+    return ", ".join(parts)
 
 
 def _param(value: object) -> str:

@@ -22,15 +22,16 @@ _WALKED: Final = (Node, list, tuple, dict, set, frozenset, bytearray, np.ndarray
 
 @final
 class Slot:
-    """Stands for the value of an operand."""
+    """Stands for the value of an operand; prints as the name of its node."""
 
-    __slots__ = ("index",)
+    __slots__ = ("index", "name")
 
-    def __init__(self, index: int) -> None:
-        self.index = index
+    def __init__(self, index: int, name: str) -> None:
+        self.index: Final = index
+        self.name: Final = name
 
     def __repr__(self) -> str:
-        return f"${self.index}"
+        return self.name
 
 
 @final
@@ -140,7 +141,7 @@ def _has_walked(values: Iterable[Any]) -> bool:
 
 def _snapshot(value: Any, nodes: dict[Node, int]) -> Any:
     if isinstance(value, Node):
-        return Slot(nodes.setdefault(value, len(nodes)))
+        return Slot(nodes.setdefault(value, len(nodes)), value.name)
     for kind, snapshot in _SNAPSHOTS:
         if isinstance(value, kind):
             return snapshot(value, nodes)
