@@ -82,10 +82,10 @@ class RunStream(_Stream[tuple[Leaf, Any]]):
         """
         if self._closed:
             raise StopAsyncIteration
-        run = self._run or self._begin()
+        if self._run is None:
+            self._begin()
         if not self._waiting:
-            self._closed = True
-            await run  # All values were given; whether they are committed is known at the end.
+            await self._end_of_run()  # All values were given; whether they are committed is known at the end.
             raise StopAsyncIteration
         try:
             done, _ = await asyncio.wait(self._waiting, return_when=asyncio.FIRST_COMPLETED)
@@ -96,8 +96,9 @@ class RunStream(_Stream[tuple[Leaf, Any]]):
         future = next(one for one in self._waiting if one in done)
         leaf = self._waiting.pop(future)
         if future.cancelled() or future.exception() is not None:
-            self._closed = True
-            await run
+            del done, future  # As in `_end_of_run`.
+            await self._end_of_run()
+            raise StopAsyncIteration
         return leaf, future.result()
 
     async def aclose(self) -> None:
@@ -107,14 +108,22 @@ class RunStream(_Stream[tuple[Leaf, Any]]):
         if self._run is not None:
             await _end([self._run])
 
-    def _begin(self) -> RunFuture[Any]:
+    async def _end_of_run(self) -> None:
+        self._closed = True
+        run, self._run = self._run, None
+        assert run is not None
+        try:
+            await run
+        finally:
+            del run  # It keeps what it raises, which keeps this frame, and whoever holds the stream.
+
+    def _begin(self) -> None:
         distinct: dict[Node, Leaf] = {}
         for leaf in leaves_of(self._args.fetches):
             distinct.setdefault(resolve(leaf, self._session.graph), leaf)
         run = self._run = self._session.submit(self._args)
         for node, leaf in distinct.items():
             self._waiting[run.fetched(node)] = leaf
-        return run
 
 
 @final
