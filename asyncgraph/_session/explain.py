@@ -19,6 +19,7 @@ class Explanation:
         plan: what is run.
         needed_by: for each node that is computed, a fetch that needs it, or `None` for what only orders.
         pruned: nodes of the graph that are not needed.
+        devices: for each node that a backend computes, the name of the device it runs on.
         transfers: values that are moved between devices, with where to.
     """
 
@@ -28,6 +29,9 @@ class Explanation:
         self.needed_by: Final[dict[Node, Node]] = _reasons(plan)
         used = {*plan.program.nodes, *plan.program.feeds, *plan.program.folded, *plan.program.same}
         self.pruned: Final[tuple[Node, ...]] = tuple([node for node in graph.nodes if node not in used])
+        self.devices: Final[dict[Node, str]] = {
+            node: str(where.device) for node, where in plan.program.placements.items()
+        }
         self.transfers: Final[tuple[tuple[Node, str], ...]] = tuple(
             [(one.node, one.moves_to) for segment in plan.segments for one in segment.instructions if one.moves_to]
         )
@@ -42,6 +46,11 @@ class Explanation:
         ]
         lines += [f"  {node.name}: the same as {other.name}" for node, other in program.same.items()]
         lines += [f"  {node.name}: known when the plan is made" for node in program.folded]
+        lines += [
+            f"  {node.name}: asked for {node.device}, but runs on {where}"
+            for node, where in self.devices.items()
+            if node.device not in (None, where)
+        ]
         lines += [f"  {node.name}: moved to {where}" for node, where in self.transfers]
         if self.pruned:
             lines.append(f"  not needed: {', '.join([node.name for node in self.pruned[:20]])}")

@@ -42,11 +42,12 @@ async def test_without_such_a_device_nodes_run_on_the_default_one_and_the_log_sa
     async with ag.Session(graph) as session:
         runs = [session.run([y, z], {x: [float(i)]}) for i in range(3)]
         results = [values.results for values in await asyncio.gather(*runs)]
-        text = str(session.explain(z, {x: [1.0]}))
+        explanation = session.explain(z, {x: [1.0]})
 
     np.testing.assert_array_equal(results, [[[0], [1]], [[1], [2]], [[4], [5]]])
     assert warnings_of(caplog) == [f"nodes placed on gpu:0 run on cpu:0 instead: {NOT_THERE}"]
-    assert "on cpu:0 (numpy)" in text
+    assert explanation.devices == {y: "cpu:0", z: "cpu:0"}
+    assert "y: asked for gpu:0, but runs on cpu:0" in str(explanation)
     assert caplog.records[0].levelno == logging.WARNING
 
 
