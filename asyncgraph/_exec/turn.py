@@ -71,13 +71,17 @@ class Turn:
         if self._following is not None:
             self._following.append(work)
         elif self.has_time:
-            self._spend(work)
+            self._following = deque((work,))
+            del work  # What it calls may fail, and what fails there keeps the frames that called it.
+            self._spend()
         else:
             self.wait(work)
 
-    def _spend(self, work: Slice) -> None:
-        """Does at least one slice of `work`, and then goes on, also with what it leads to, while there is time."""
-        following = self._following = deque((work,))
+    def _spend(self) -> None:
+        """Does at least one slice of the work at hand, and goes on, also with what it leads to, while there is time."""
+        following = self._following
+        assert following is not None
+        work: Slice | None = None
         try:
             start = perf_counter()
             while following:
@@ -90,6 +94,7 @@ class Turn:
                 if self.spent_s >= self.budget_s:
                     break
         finally:
+            del work
             self._following = None
             if following:
                 self._waiting.extend(following)
@@ -105,7 +110,8 @@ class Turn:
         self.spent_s = 0.0
         # What comes to wait from now on waits for the next turn: this one has an end, budget or not.
         for _ in range(len(self._waiting)):
-            self._spend(self._waiting.popleft())
+            self._following = deque((self._waiting.popleft(),))
+            self._spend()
             if self.spent_s >= self.budget_s:
                 break
         if self._waiting:

@@ -387,7 +387,7 @@ async def wait_shielded(futures: Collection[asyncio.Future[Any]]) -> CancelledEr
             try:
                 await asyncio.wait(futures)
             except CancelledError as error:
-                cancelled = cancelled or error
+                cancelled = cancelled or error.with_traceback(None)  # Which would hold this frame, and that it.
     return cancelled
 
 
