@@ -1,5 +1,6 @@
 """What helps to test programs and backends.
 
+`Simulation` runs a program in an order that is drawn from a seed, on threads and a clock of its own.
 `BackendConformance` is what `asyncgraph.abc` asks of a backend, as a class of tests for pytest. It is loaded when it
 is asked for, as pytest is: nothing else here needs pytest.
 """
@@ -8,10 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .simulation import Simulation as Simulation
+
 if TYPE_CHECKING:
     from .conformance import BackendConformance as BackendConformance
 
-__all__ = ["BackendConformance"]
+__all__ = ["BackendConformance", "Simulation"]
 
 
 def __getattr__(name: str) -> object:

@@ -1,0 +1,46 @@
+"""`python -m asyncgraph.testing --count 20000`: plays so many random scenarios, and says how they went."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Sequence
+from time import perf_counter
+
+from ._scenario import play
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Plays the scenarios of `count` seeds from `seed` on, and prints one line.
+
+    Raises:
+        AssertionError: something was not as promised. The message has the seed that shows it again.
+    """
+    parser = ArgumentParser(prog="python -m asyncgraph.testing", description=__doc__)
+    parser.add_argument("--count", type=int, default=1000, help="how many scenarios (1000)")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the first (0)")
+    asked = parser.parse_args(arguments)
+    print(campaign(range(asked.seed, asked.seed + asked.count)))
+
+
+def campaign(seeds: range) -> str:
+    """Plays a scenario for each seed; what to say of them."""
+    start = perf_counter()
+    outcomes: Counter[str] = Counter()
+    orders: set[int] = set()
+    steps = 0
+    for seed in seeds:
+        ended, log = play(seed)
+        outcomes.update(ended)
+        orders.add(hash(tuple(log)))
+        steps += len(log)
+    seconds = perf_counter() - start
+    ways = ", ".join(f"{count} {name}" for name, count in outcomes.most_common())
+    return (
+        f"{len(seeds)} scenarios in {len(orders)} different orders of {steps} steps, {seconds:.1f} s; "
+        f"{outcomes.total()} runs: {ways}"
+    )
+
+
+if __name__ == "__main__":
+    main()
