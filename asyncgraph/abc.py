@@ -3,7 +3,7 @@
 A backend is a class that a distribution names in its entry points:
 
     [project.entry-points."asyncgraph.backends"]
-    toy = "asyncgraph_toy:ToyBackend"
+    toy = "toy_arrays:ToyBackend"
 
 It is made once a process, without arguments, when a device is asked for that no backend before it has: NumPy's
 is asked first, the others by the names of their entry points. It gives kernels and moves arrays; it never sees
