@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final, Literal
+from typing import Any, Final, Literal, cast
+
+import numpy as np
 
 from ..errors import GraphError, SpecError, SpecTypeError
 from .convert import ConversionError, as_exact_array
@@ -50,17 +52,18 @@ def placeholder(
         shape: a tuple of ints, dimension names and `None` for unknown; `None` for an unknown rank. A name
             is one size per run, for all placeholders of the graph that have it.
         name: what errors call it, and a key to feed it by.
-        default: its value where none is fed, copied now.
+        default: its value where none is fed. An array is copied now; of any other Python object each run
+            gets the same one.
 
     Raises:
-        SpecError, SpecTypeError: dtype or shape are none, or the default does not fit them.
+        SpecError, SpecTypeError: dtype or shape are none, or the default does not fit them, or is a node.
         GraphError: there is no current graph.
     """
     graph = current_graph()
     spec = ArraySpec(dtype, shape)
     params: Params = NO_PARAMS
     if default is not MISSING:
-        params = {"default": default if spec is ANY else _fitting(default, spec, name or PLACEHOLDER.name)}
+        params = {"default": _fitting(default, spec, name or PLACEHOLDER.name)}
     return graph.add(PLACEHOLDER, (), params, spec, name)
 
 
@@ -103,15 +106,23 @@ def item(node: Node, key: object, name: str | None = None) -> Node:
 
 
 def _fitting(default: object, spec: ArraySpec, name: str) -> object:
+    if isinstance(default, Node):
+        raise SpecTypeError(f"the default of placeholder {name!r} is a node: {default!r}\n  give a value")
+    if spec is ANY:
+        return _frozen(cast("np.ndarray[Any, Any]", default)) if isinstance(default, np.ndarray) else default
     try:
         array = as_exact_array(default, spec.dtype)
     except ConversionError as error:
         raise SpecTypeError(f"the default of placeholder {name!r} does not fit {spec!r}: {error}") from error
     if not fits(array.shape, spec.shape):
         raise SpecError(f"the default of placeholder {name!r} has shape {array.shape}, and does not fit {spec!r}")
-    array = array.copy(order="K")
-    array.flags.writeable = False
-    return array
+    return _frozen(array)
+
+
+def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    copied = array.copy(order="K")
+    copied.flags.writeable = False
+    return copied
 
 
 def fits(actual: tuple[int, ...], shape: Shape) -> bool:

@@ -144,8 +144,8 @@ def _integers_to_floats(array: _Array, dtype: DType, value: object) -> _Array:
         made = array.astype(dtype)
         if max(-int(array.min()), int(array.max())) <= 2**exact:
             return made
-        # What was rounded up beyond the integers' range does not come back as the same everywhere.
-        beyond = made.astype(np.float64) > np.nextafter(2.0 ** _bits(array.dtype), 0)
+        # What is beyond the integers' range, rounded up or infinite, may come back as their largest or smallest.
+        beyond = (made.astype(np.float64) > np.nextafter(2.0 ** _bits(array.dtype), 0)) | np.isinf(made)
         changed = beyond | (made.astype(array.dtype) != array)
     if changed.any():
         raise ValueChangesError(f"{array[changed][0]} would become {made[changed][0]}")

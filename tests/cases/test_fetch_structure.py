@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from typing import Any
 
 import pytest
 
@@ -84,7 +85,7 @@ async def test_ag_018_plans_are_told_apart_by_the_sets_of_fetched_and_fed_nodes(
 
     async with ag.Session(graph) as session:
 
-        async def got(fetches: object, feeds: dict[object, float]) -> object:
+        async def got(fetches: object, feeds: dict[Any, float]) -> object:
             return (await session.run(fetches, feeds)).results
 
         assert await got(y, {x: 1}) == 3

@@ -40,7 +40,7 @@ async def test_ag_051_nodes_are_replaced_at_every_depth_and_all_else_is_data() -
 
 async def test_ag_052_equal_names_of_different_data() -> None:
     """https://github.com/dask/dask/issues/6036, https://github.com/dask/dask/issues/9964, https://github.com/xarray-contrib/xarray-spatial/pull/3255."""
-    inc_sum = ag.op(lambda values: int((values + 1).sum()), pure=True)
+    inc_sum = ag.op(pure=True)(lambda values: int((values + 1).sum()))
     with ag.Graph() as one:
         n1 = inc_sum.node(np.array([1, 2]), name="tmp")
         again = inc_sum.node(np.array([1, 2, 3]), name="tmp")
@@ -54,8 +54,8 @@ async def test_ag_052_equal_names_of_different_data() -> None:
 
 async def test_ag_053_equal_values_of_different_types_or_bits_are_not_merged() -> None:
     """https://github.com/dask/dask/pull/6844."""
-    type_name = ag.op(lambda value: type(value).__name__, pure=True)
-    copysign = ag.op(lambda value: math.copysign(1.0, value), pure=True)
+    type_name = ag.op(pure=True)(lambda value: type(value).__name__)
+    copysign = ag.op(pure=True)(lambda value: math.copysign(1.0, value))
     values = (1, True, 1.0, [1], (1,), "1", {1}, range(1, 2), b"1", bytearray(b"1"))
     with ag.Graph() as graph:
         x = ag.placeholder("float64", ())

@@ -74,7 +74,7 @@ async def test_ag_177_a_python_float_too_large_overflows_and_warns() -> None:
     with ag.Graph() as graph:
         x = ag.placeholder("float32", ("n",))
         y = x * 1e200
-        known = ag.constant(np.float32([1, 2])) * 1e200
+        known = ag.constant(np.array([1, 2], "f4")) * 1e200
 
     for node in (y, known):
         with pytest.warns(RuntimeWarning, match="overflow encountered in cast"):
