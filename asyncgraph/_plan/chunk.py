@@ -15,7 +15,7 @@ from types import FrameType, TracebackType
 from typing import Any, Final, final
 
 from .._graph.node import Node
-from .emit import Emitted, emit, show_source
+from .emit import FIRST_LINE, Emitted, emit, show_source
 from .lower import Instruction
 from .segment import Segment
 
@@ -30,9 +30,8 @@ Step = tuple[Callable[..., Any], tuple[int, ...], int, tuple[int, ...]]
 
 
 def interpret(steps: Sequence[Step], frame: Frame) -> None:
-    """Computes `steps` on a frame, one after the other."""
-    position = -1
-    for position, (kernel, operands, out, dead) in enumerate(steps):  # noqa: B007  # read after a failure
+    """Computes `steps` on a frame, one after the other. After a failure its frame is read: which step, of what."""
+    for _position, (kernel, operands, out, dead) in enumerate(steps):
         # Nearly all ops take two operands or one; spelled out, a step takes half the time.
         if len(operands) == 2:
             first, second = operands
@@ -47,11 +46,10 @@ def interpret(steps: Sequence[Step], frame: Frame) -> None:
 
 def interpret_traced(steps: Sequence[Step], frame: Frame, instructions: Sequence[Instruction], record: Record) -> None:
     """As `interpret`, telling `record` when each instruction began and ended."""
-    position = -1
-    for position, (kernel, operands, out, dead) in enumerate(steps):
+    for _position, (kernel, operands, out, dead) in enumerate(steps):
         start = perf_counter()
         frame[out] = kernel(*[frame[slot] for slot in operands])
-        record(instructions[position].node, start, perf_counter())
+        record(instructions[_position].node, start, perf_counter())
         for slot in dead:
             frame[slot] = None
 
@@ -113,7 +111,7 @@ class Chunk:
         found: Failure | None = None
         for traceback in _tracebacks(error.__traceback__):
             if found is None:
-                found = self._failure(traceback)
+                found = self._failure(traceback.tb_frame, traceback.tb_lineno)
             if found is not None:
                 # The kernel's own frames hold arrays too, and are of no use to anybody.
                 _clear(traceback.tb_frame)
@@ -121,15 +119,16 @@ class Chunk:
             show_source(self._emitted)
         return found
 
-    def _failure(self, traceback: TracebackType) -> Failure | None:
-        frame = traceback.tb_frame
-        if frame.f_code in _INTERPRETERS and frame.f_locals.get("steps") is self.steps:
-            position = frame.f_locals["position"]
-            values: Frame = frame.f_locals["frame"]
-            return Failure(self.instructions[position], [values[slot] for slot in self.steps[position][1]])
+    def _failure(self, frame: FrameType, line: int) -> Failure | None:
         emitted = self._emitted
-        if emitted is not None and frame.f_code is emitted.code:
-            position = traceback.tb_lineno - 2
+        if frame.f_code in _INTERPRETERS:
+            seen = frame.f_locals
+            if seen["steps"] is self.steps:
+                position: int = seen["_position"]
+                values: Frame = seen["frame"]
+                return Failure(self.instructions[position], [values[slot] for slot in self.steps[position][1]])
+        elif emitted is not None and frame.f_code is emitted.code:
+            position = line - FIRST_LINE
             return Failure(self.instructions[position], emitted.arguments(position, frame))
         return None
 
@@ -137,35 +136,31 @@ class Chunk:
 def chunks_of(segment: Segment) -> tuple[Chunk, ...]:
     """The chunks of a segment of kernels, in order."""
     instructions = segment.instructions
-    kept = set(segment.fills)
     own = {one.out for one in instructions}
-    last: dict[int, int] = {}
-    for position, one in enumerate(instructions):
-        last[one.out] = position
+    read_later = set(segment.fills)
+    chunks: list[Chunk] = []
+    for start in reversed(range(0, len(instructions), CHUNK_SIZE)):
+        part = instructions[start : start + CHUNK_SIZE]
+        kept = frozenset([one.out for one in part if one.out in read_later])
+        chunks.append(Chunk(part, _steps(part, own, read_later), kept))
+    return tuple(reversed(chunks))
+
+
+def _steps(instructions: Sequence[Instruction], own: set[int], read_later: set[int]) -> list[Step]:
+    """The steps of a chunk, backwards: what is read first from there is read last. Adds to `read_later`."""
+    steps: list[Step] = []
+    for one in reversed(instructions):
+        assert one.kernel is not None
+        dead: list[int] = []
         for slot in one.operands:
-            if slot in own:
-                last[slot] = position
-    dead: list[list[int]] = [[] for _ in instructions]
-    for slot, position in last.items():
-        if slot not in kept:
-            dead[position].append(slot)
-    steps: list[Step] = [
-        (_kernel(one), one.operands, one.out, tuple(gone)) for one, gone in zip(instructions, dead, strict=True)
-    ]
-    return tuple([_chunk(instructions, steps, start, last, kept) for start in range(0, len(instructions), CHUNK_SIZE)])
-
-
-def _chunk(
-    instructions: Sequence[Instruction], steps: Sequence[Step], start: int, last: dict[int, int], kept: set[int]
-) -> Chunk:
-    end = min(start + CHUNK_SIZE, len(instructions))
-    read_later = [one.out for one in instructions[start:end] if last[one.out] >= end or one.out in kept]
-    return Chunk(instructions[start:end], steps[start:end], frozenset(read_later))
-
-
-def _kernel(instruction: Instruction) -> Callable[..., Any]:
-    assert instruction.kernel is not None
-    return instruction.kernel
+            if slot not in read_later and slot in own:
+                read_later.add(slot)
+                dead.append(slot)
+        if one.out not in read_later:
+            dead.append(one.out)
+        steps.append((one.kernel, one.operands, one.out, tuple(dead)))
+    steps.reverse()
+    return steps
 
 
 def _tracebacks(traceback: TracebackType | None) -> Iterator[TracebackType]:
@@ -180,3 +175,5 @@ def _clear(frame: FrameType) -> None:
     except RuntimeError:
         # Still running: somebody else's, as when a kernel resumes a generator.
         return
+    # Until 3.13 a frame that has been looked into keeps a dict of what was found, brought up to date by a second look.
+    _ = frame.f_locals

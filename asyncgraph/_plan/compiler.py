@@ -19,7 +19,7 @@ from .segment import cut_into_segments
 def compile_plan(fetches: Iterable[Node], feeds: Iterable[Node], placer: Placer, checkpoint: Checkpoint) -> Plan:
     """The plan that computes `fetches` where values for `feeds` are given.
 
-    `checkpoint` is called about once a millisecond; what it raises ends the compilation.
+    `checkpoint` is called about once a millisecond, or a few for large graphs; what it raises ends the compilation.
 
     Raises:
         MissingFeedError: a placeholder is needed that is not among `feeds`.
@@ -28,11 +28,15 @@ def compile_plan(fetches: Iterable[Node], feeds: Iterable[Node], placer: Placer,
     """
     program = prune(fetches, feeds, checkpoint)
     program = place(program, placer)
+    checkpoint()
     program = eliminate_common_subexpressions(program, checkpoint)
     program = fold_constants(program, checkpoint)
     lowered = lower(program, checkpoint)
     segments = cut_into_segments(lowered, checkpoint)
-    return Plan(program, lowered, segments, owners_of_fetches(program, lowered))
+    checkpoint()
+    owners = owners_of_fetches(program, lowered)
+    checkpoint()
+    return Plan(program, lowered, segments, owners)
 
 
 def no_checkpoint() -> None:

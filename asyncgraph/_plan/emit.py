@@ -1,7 +1,7 @@
 """Steps as straight-line Python: one line a step, values in local names.
 
 A local name takes over from an operand that dies in the same line, so that a chain frees its values at
-no cost; other values are deleted where they are last read. Line n is step n - 2, which is how a
+no cost; other values are deleted where they are last read. The first step is on line 2, which is how a
 traceback leads to its node.
 """
 
@@ -17,6 +17,9 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, final
 
 _Step = tuple[Callable[..., Any], tuple[int, ...], int, tuple[int, ...]]
+
+FIRST_LINE: Final = 2
+"""The line of the first step; each has one."""
 
 _serial = count(1)
 _shown: deque[str] = deque()

@@ -19,7 +19,7 @@ import numpy as np
 from .._graph.node import Node, Scalar
 from .._graph.op import GROUP, ITEM, OUTPUT, Op
 from ..errors import KernelNotFoundError
-from .estimate import NOTHING, Estimate, estimate
+from .estimate import NOTHING, Estimate, Estimates
 from .keys import exact_key
 from .program import CHECK_EVERY, Checkpoint, Placement, Program
 
@@ -127,6 +127,7 @@ class _Lowering:
         moved: where it is on other devices; the host is `None`.
         numbers: the slots of Python numbers and of values that were folded.
         made_by: the instruction that computes a node.
+        estimates: of the work of nodes.
         known: kernels and estimates of ops without parameters, by op, device and specs: most graphs apply
             few ops to few specs.
     """
@@ -140,6 +141,10 @@ class _Lowering:
         self.moved: Final[dict[tuple[Node, Placement | None], int]] = {}
         self.numbers: Final[dict[Hashable, int]] = {}
         self.made_by: Final[dict[Node, int]] = {}
+        outside = [node.spec for node in program.feeds] + [
+            node.spec for node in program.nodes if node.op.call is not None
+        ]
+        self.estimates: Final = Estimates(outside)
         self.known: Final[dict[tuple[object, ...], tuple[Kind, Callable[..., Any] | None, Estimate]]] = {}
 
     def add(self, node: Node) -> None:
@@ -258,7 +263,7 @@ class _Lowering:
             kernel = where.backend.kernel(node.op.name, node.params, specs, where.device)
         except NotImplementedError as error:
             raise KernelNotFoundError(_no_kernel(node, where, error)) from error
-        return Kind.KERNEL, kernel, estimate(node)
+        return Kind.KERNEL, kernel, self.estimates.of(node)
 
 
 _CALL_KINDS: Final = {"thread": Kind.THREAD, "inline": Kind.INLINE}

@@ -48,6 +48,8 @@ class Plan:
         self.work: Final = segments[0].work if segments else NOTHING
         self.needs_loop: Final = any(_needs_loop(one) for one in segments)
         self.readers: Final[dict[int, int]] = _readers(segments, fetches)
+        fetched = {one.slot for one in fetches}
+        self._filled_by: Final = {slot: one.index for one in segments for slot in one.fills if slot in fetched}
         self._template: Final = lowered.template
         self._tail: Final = lowered.template[self.feeds :]
         self._runs = 0
@@ -73,10 +75,7 @@ class Plan:
 
     def filled_by(self, slot: int) -> int | None:
         """The segment that fills a fetched slot; `None` for one that is filled before the run."""
-        for segment in self.segments:
-            if slot in segment.fills:
-                return segment.index
-        return None
+        return self._filled_by.get(slot)
 
     def failed(self, segment: int, error: BaseException) -> Failure | None:
         """What in a segment raised `error`, after clearing the frames that hold its values."""

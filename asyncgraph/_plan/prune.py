@@ -39,7 +39,7 @@ def _ancestors(fetches: tuple[Node, ...], feeds: tuple[Node, ...], checkpoint: C
                 for one in reversed(node.inputs):
                     if one not in done:
                         stack.append(one)
-                for one in node.after:
+                for one in reversed(node.after):
                     if one not in done:
                         stack.append(one)
             else:

@@ -3,7 +3,7 @@
 A segment is a set of kernels on one device whose foreign inputs are all there when it starts: it is run
 from end to end, in one place, with one hand-over. A user's function is a segment of its own.
 
-A kernel joins the segment of one of its inputs if it needs nothing that this segment does not need
+A kernel joins the last begun of its inputs' segments if it needs nothing that this segment does not need
 already. Otherwise it begins a segment, or joins the one that waits for exactly the same. So a segment
 never depends on one that began after it, and segments cannot wait for each other in a ring. What is
 asked is only whether a dependency is a direct one: so the pass is linear, at the price of some segments
@@ -50,18 +50,12 @@ class Segment:
 
 def cut_into_segments(lowered: Lowered, checkpoint: Checkpoint) -> tuple[Segment, ...]:
     """The segments of a program's instructions, what is waited for first."""
-    groups = _Groups()
-    made_by: dict[int, int] = {}
-    for index, instruction in enumerate(lowered.instructions):
-        if not index % CHECK_EVERY:
+    groups = _Groups(lowered)
+    for count, instruction in enumerate(lowered.instructions, 1):
+        if not count % CHECK_EVERY:
             checkpoint()
-        group_of = groups.group_of
-        sources = {group_of[made_by[slot]] for slot in instruction.operands if slot in made_by}
-        if instruction.after:
-            sources.update([group_of[one] for one in instruction.after])
-        groups.add(instruction, sources)
-        made_by[instruction.out] = index
-    return _linked(groups, lowered)
+        groups.add(instruction)
+    return _linked(groups)
 
 
 @final
@@ -70,71 +64,85 @@ class _Groups:
 
     Fields:
         members: the instructions of each group.
-        waits: for each group, the groups it waits for: fixed when it begins.
-        group_of: the group of each instruction, in their order.
-        begun: the group of kernels on a device that waits for exactly some groups.
+        waits: for each group, the groups it waits for, which began before it: fixed when it begins.
+        reads: for each group, the slots of other groups that it reads.
+        read: all of these, and the slots that are fetched.
+        _places: where each group's kernels run; the kind of a user's function, which nothing joins.
+        _filled_in: for each slot, the group that fills it; -1 if none does.
+        _group_of: the group of each instruction, in their order.
+        _begun: the group of kernels in a place that waits for exactly some groups.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, lowered: Lowered) -> None:
         self.members: Final[list[list[Instruction]]] = []
         self.waits: Final[list[frozenset[int]]] = []
-        self.group_of: Final[list[int]] = []
-        self.begun: Final[dict[tuple[Placement | None, frozenset[int]], int]] = {}
+        self.reads: Final[list[dict[int, None]]] = []
+        self.read: Final = set(lowered.fetches)
+        self._places: Final[list[Placement | Kind | None]] = []
+        self._filled_in: Final = [-1] * len(lowered.template)
+        self._group_of: Final[list[int]] = []
+        self._begun: Final[dict[tuple[Placement | None, frozenset[int]], int]] = {}
 
-    def add(self, instruction: Instruction, sources: set[int]) -> None:
+    def add(self, instruction: Instruction) -> None:
         """Puts an instruction into the group where it belongs."""
-        if instruction.kind is Kind.KERNEL:
-            group = self._group_for(instruction, sources)
+        filled_in = self._filled_in
+        source, several = -1, bool(instruction.after)
+        for slot in instruction.operands:
+            one = filled_in[slot]
+            if one != source and one >= 0:
+                several = several or source >= 0
+                source = one
+        if not several and source >= 0 and self._joins(instruction, source):
+            group = source  # as nearly all do
         else:
-            group = self._begin(frozenset(sources))
+            group = self._group_for(instruction)
+            for slot in instruction.operands:
+                if -1 != filled_in[slot] != group:
+                    self.reads[group][slot] = None
+                    self.read.add(slot)
         self.members[group].append(instruction)
-        self.group_of.append(group)
+        self._group_of.append(group)
+        filled_in[instruction.out] = group
 
-    def _group_for(self, instruction: Instruction, sources: set[int]) -> int:
-        for group in sources:
-            first = self.members[group][0]
-            if first.kind is Kind.KERNEL and _same_place(first.where, instruction.where):
-                if len(sources) == 1 or all(one == group or one in self.waits[group] for one in sources):
-                    return group
-        key = (
-            None if instruction.where is None or instruction.where.on_host else instruction.where,
-            frozenset(sources),
-        )
-        group = self.begun.get(key)
+    def _group_for(self, instruction: Instruction) -> int:
+        sources = {self._filled_in[slot] for slot in instruction.operands}
+        sources.update([self._group_of[one] for one in instruction.after])
+        sources.discard(-1)
+        if instruction.kind is not Kind.KERNEL:
+            return self._begin(instruction.kind, frozenset(sources))
+        if sources:
+            last = max(sources)
+            if self._joins(instruction, last) and self.waits[last].issuperset(sources - {last}):
+                return last
+        key = _place(instruction), frozenset(sources)
+        group = self._begun.get(key)
         if group is None:
-            group = self.begun[key] = self._begin(key[1])
+            group = self._begun[key] = self._begin(*key)
         return group
 
-    def _begin(self, waits: frozenset[int]) -> int:
+    def _joins(self, instruction: Instruction, group: int) -> bool:
+        return instruction.kind is Kind.KERNEL and self._places[group] is _place(instruction)
+
+    def _begin(self, place: Placement | Kind | None, waits: frozenset[int]) -> int:
         self.members.append([])
         self.waits.append(waits)
+        self.reads.append({})
+        self._places.append(place)
         return len(self.members) - 1
 
 
-def _same_place(a: Placement | None, b: Placement | None) -> bool:
+def _place(instruction: Instruction) -> Placement | None:
     # Kernels without a backend, such as `item`, go with any that work on the host's arrays.
-    return a is b or ((a is None or a.on_host) and (b is None or b.on_host))
+    where = instruction.where
+    return None if where is None or where.on_host else where
 
 
-def _linked(groups: _Groups, lowered: Lowered) -> tuple[Segment, ...]:
-    fetched = frozenset(lowered.fetches)
+def _linked(groups: _Groups) -> tuple[Segment, ...]:
     successors: list[list[int]] = [[] for _ in groups.members]
     for group, waits in enumerate(groups.waits):
         for one in waits:
             successors[one].append(group)
-    filled_in: dict[int, int] = {}
-    reads: list[list[int]] = []
-    read_elsewhere: set[int] = set()
-    for group, members in enumerate(groups.members):
-        foreign: dict[int, None] = {}
-        for instruction in members:
-            for slot in instruction.operands:
-                if filled_in.get(slot, group) != group:
-                    foreign[slot] = None
-            filled_in[instruction.out] = group
-        reads.append(list(foreign))
-        read_elsewhere.update(foreign)
-    kept = read_elsewhere | fetched
+    read = groups.read
     return tuple(
         Segment(
             index=group,
@@ -143,8 +151,8 @@ def _linked(groups: _Groups, lowered: Lowered) -> tuple[Segment, ...]:
             instructions=tuple(members),
             waits_for=len(groups.waits[group]),
             successors=tuple(successors[group]),
-            reads=tuple(reads[group]),
-            fills=tuple([one.out for one in members if one.out in kept]),
+            reads=tuple(groups.reads[group]),
+            fills=tuple([one.out for one in members if one.out in read]),
             work=_total(members),
         )
         for group, members in enumerate(groups.members)
