@@ -129,8 +129,9 @@ def test_what_a_user_op_returns_promotes_on_a_device_as_on_numpy(graph: ag.Graph
     x = ag.placeholder("float32", (2,))
     number = ag.op(lambda: 2.0).node()
     scalar = ag.op(lambda: np.float32(2)).node()
+    double = ag.op(lambda: np.float64(2)).node()  # a Python float, too, but one with a dtype
     listed = ag.op(lambda: [1.0, 2.0]).node()
-    for value, dtype in ((number, "float32"), (scalar, "float32"), (listed, "float64")):
+    for value, dtype in ((number, "float32"), (scalar, "float32"), (double, "float64"), (listed, "float64")):
         results = [on(where, ag.ops.multiply, x, value) for where in ("cpu:0", "strict:1")]
         with ag.BlockingSession(graph) as session:
             ours, theirs = session.run(results, {x: [1, 2]}).results
@@ -209,11 +210,12 @@ def test_creation_ops_make_their_arrays_on_the_device(graph: ag.Graph, strict: W
         ag.ops.arange(0, 2, device="strict:2", dtype="float64"),
         ag.ops.linspace(0, 1, 2, device="strict:2"),
     ]
-    y = on("strict:2", ag.ops.add, made[0], made[1])
-    z = on("strict:2", ag.ops.add, y, made[2])
+    x = ag.placeholder("float64", (2,))
+    sums = [on("strict:2", ag.ops.add, x, one) for one in made]
     with ag.BlockingSession(graph) as session:
-        assert session.run(z).results.tolist() == [1, 3]
-    assert strict.to_devices == []
+        results = session.run(sums, {x: [1.0, 2.0]}).results
+    assert [one.tolist() for one in results] == [[2, 3], [1, 3], [1, 3]]
+    assert strict.to_devices == ["strict:2"]
 
 
 def test_outputs_of_an_op_with_several_results_stay_on_its_device(graph: ag.Graph, strict: WatchingBackend) -> None:
