@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from ._exec.recorder import Span
+from ._exec.recorder import Span as Span
+
+__all__ = ["Span", "Trace"]
 
 
 @final

@@ -76,8 +76,10 @@ class RunArgs(Generic[T]):
             appear twice; it is computed once.
         feeds: values by node or name. Any node may be fed, not only placeholders: then what it is made
             of is not computed, and fetching it gives the fed value. If its ancestors are fed too, they
-            serve the other nodes that need them. Values are not copied; leave them unchanged until the
-            run is done.
+            serve the other nodes that need them. A value converts to its node's dtype only if it does not
+            change: int32 into float64, but neither 1.5 or NaN into int32, nor "1" into float64, nor an
+            int32 that float32 cannot hold; Python's floats become the nearest float32. Arrays are not
+            copied; leave them unchanged until the run is done.
         options: how it is done.
 
     Raises:
