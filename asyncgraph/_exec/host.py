@@ -26,11 +26,13 @@ class Host:
         abandoned: calls that no run waits for any more, by the name of their node.
     """
 
-    def __init__(self, loop: AbstractEventLoop, inline_budget_s: float, workers: int, threads: int) -> None:
+    def __init__(
+        self, loop: AbstractEventLoop, inline_budget_s: float, workers: int, threads: int, worker_niceness: int = 0
+    ) -> None:
         self.loop: Final = loop
         self.mailbox: Final = Mailbox(loop)
         self.turn: Final = Turn(loop, inline_budget_s)
-        self.kernels: Final[Pool] = make_pool("worker", workers)
+        self.kernels: Final[Pool] = make_pool("worker", workers, worker_niceness)
         self.calls: Final[Pool] = make_pool("op", threads)
         self.counters: Final = Counters()
         self.abandoned: Final[dict[object, str]] = {}

@@ -7,12 +7,15 @@ raises. `SimpleQueue` is written in C; a hop over it takes 17 to 25 µs while th
 
 from __future__ import annotations
 
+import os
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from contextvars import ContextVar
 from itertools import count
 from queue import SimpleQueue
-from threading import Lock, Thread, current_thread
+from threading import Lock, Thread, current_thread, get_native_id
 from typing import Any, Final, final
 
 Work = Callable[[], Any]
@@ -49,10 +52,10 @@ pool_factory: ContextVar[PoolFactory | None] = ContextVar("asyncgraph pools", de
 """Makes pools from a name and a limit: the simulator's, while it runs."""
 
 
-def make_pool(name: str, limit: int) -> Pool:
-    """A pool of at most `limit` threads."""
+def make_pool(name: str, limit: int, niceness: int = 0) -> Pool:
+    """A pool of at most `limit` threads; `niceness` as `SessionConfig.worker_niceness`."""
     factory = pool_factory.get()
-    return ThreadPool(name, limit) if factory is None else factory(name, limit)
+    return ThreadPool(name, limit, niceness) if factory is None else factory(name, limit)
 
 
 @final
@@ -67,9 +70,10 @@ class ThreadPool(Pool):
         _leaving: those that take no more, and may not have ended.
     """
 
-    def __init__(self, name: str, limit: int) -> None:
+    def __init__(self, name: str, limit: int, niceness: int = 0) -> None:
         self._name: Final = name
         self._limit: Final = limit
+        self._niceness: Final = niceness
         self._queue: Final[SimpleQueue[Work | None]] = SimpleQueue()
         self._lock: Final = Lock()
         self._queued = 0
@@ -123,6 +127,8 @@ class ThreadPool(Pool):
         self._idle += 1
 
     def _serve(self) -> None:
+        if self._niceness:
+            _be_nice(self._niceness)
         get = self._queue.get
         while True:
             work = get()
@@ -147,3 +153,11 @@ class ThreadPool(Pool):
         """Takes no more work. In the same breath as the decision: `submit` must not count on this thread."""
         self._threads.discard(current_thread())
         self._leaving = {one for one in self._leaving if one.is_alive()} | {current_thread()}
+
+
+def _be_nice(niceness: int) -> None:
+    """Lets other threads go first where cores are short."""
+    # Only on Linux is a thread's priority its own; elsewhere this would slow down the whole process.
+    if sys.platform == "linux":
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, get_native_id(), os.getpriority(os.PRIO_PROCESS, 0) + niceness)

@@ -20,6 +20,8 @@ class SessionConfig:
         max_pending_runs: how many wait; beyond, `SessionOverloadedError` at once.
         inline_budget_s: seconds of each turn of the event loop that kernels may take, over all runs.
         workers: threads for kernels; `None` is one for each core that this process may use.
+        worker_niceness: how far the priority of these threads is below the loop's, on Linux, so that the
+            loop is woken in time while all cores compute; 0 for none.
         threads: threads for sync user ops, at most.
         blas_threads: threads that one matrix product may use, in the whole process while the session is
             open; `None` leaves the process as it is. Never chosen by load: NumPy rounds by it.
@@ -32,6 +34,7 @@ class SessionConfig:
     max_pending_runs: int = 10_000
     inline_budget_s: float = 500e-6
     workers: int | None = None
+    worker_niceness: int = 10
     threads: int = 40
     blas_threads: int | None = 1
     plan_cache_size: int = 512
@@ -40,7 +43,7 @@ class SessionConfig:
         for name in ("max_concurrent_runs", "threads", "plan_cache_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}={getattr(self, name)!r}: give at least 1")
-        for name in ("max_pending_runs", "inline_budget_s"):
+        for name in ("max_pending_runs", "inline_budget_s", "worker_niceness"):
             if not getattr(self, name) >= 0:
                 raise ValueError(f"{name}={getattr(self, name)!r} cannot be negative")
         for name in ("workers", "blas_threads"):
