@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import weakref
 from collections import Counter
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Coroutine, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -57,19 +57,25 @@ class PlantedExit(BaseException):
 @final
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a call raises, what its run raises then, and whether it does so again when it is tried again."""
+    """What a call raises.
 
-    make: Callable[[], BaseException]
+    Fields:
+        kind: the exception.
+        seen: what its run raises then.
+        again: whether the call raises it again when it is tried again.
+        shared: whether it is one object, which other runs raise too.
+    """
+
+    kind: type[BaseException]
     seen: type[BaseException]
     again: bool = True
+    shared: bool = False
 
-
-SHARED: Final = PlantedError("one object, raised by many runs")
 
 FAULTS: Final = (
     Fault(PlantedError, PlantedError),
     Fault(PlantedError, PlantedError, again=False),
-    Fault(lambda: SHARED, PlantedError),
+    Fault(PlantedError, PlantedError, shared=True),
     Fault(PlantedExit, PlantedExit),
     Fault(asyncio.CancelledError, NodeCancelledError),
     Fault(StopIteration, RuntimeError),
@@ -84,16 +90,18 @@ class Script:
     Fields:
         random: draws how long things take.
         session: for ops that run something.
+        shared: the exception that several runs raise.
         faults: the calls that fail, by node.
         calls: how often each node was called.
         running: the calls that have begun and not ended.
         made: the arrays that ops returned.
-        over: whether the run has ended, so that nobody may be called.
+        over: whether the run has ended, or was told to, so that nothing may begin.
         late: calls that were made all the same.
     """
 
     random: Random
     session: Session
+    shared: PlantedError
     faults: dict[int, Fault] = field(default_factory=dict[int, Fault])
     calls: Counter[int] = field(default_factory=Counter[int])
     running: set[int] = field(default_factory=set[int])
@@ -117,7 +125,7 @@ class Script:
         """What a call returns, unless it fails."""
         fault = self.faults.get(index)
         if fault is not None and (fault.again or self.calls[index] == 1):
-            raise fault.make()
+            raise self.shared if fault.shared else fault.kind()
         result = FUNCTIONS[function](*values)
         self.made.append(weakref.ref(result))
         return result
@@ -132,8 +140,8 @@ current_script: Final[ContextVar[Script]] = ContextVar("script")
 
 def _sync(index: int, function: str, *values: Any) -> Any:
     script = current_script.get()
+    check_cancelled()  # The thread had it in hand when the run ended; whether it knows that is seen here.
     with script.call(index):
-        check_cancelled()
         return script.result(index, function, values)
 
 
@@ -172,7 +180,7 @@ def _deferred(index: int, function: str, *values: Any) -> Coroutine[Any, Any, An
 async def _nested(index: int, function: str, *values: Any) -> Any:
     script = current_script.get()
     with script.call(index):
-        inner = Script(script.random, script.session)
+        inner = Script(script.random, script.session, script.shared)
         current_script.set(inner)
         result = (await script.session.run(f"nested_{function}", dict(zip(NESTED, values, strict=False)))).results
         if inner.running:

@@ -25,9 +25,10 @@ from .._graph.node import Node
 from .._graph.scopes import control_dependencies
 from .._session.args import RunOptions
 from .._session.config import SessionConfig
+from .._session.future import RunFuture
 from .._session.session import Session
 from ..errors import NodeTimeoutError, RunTimeoutError, SessionClosedError
-from ._faults import FAULTS, FUNCTIONS, NESTED, OPS, SHARED, SIZE, Fault, Script, current_script
+from ._faults import FAULTS, FUNCTIONS, NESTED, OPS, SIZE, Fault, PlantedError, Script, current_script
 from .simulation import Simulation
 
 _Array = np.ndarray[Any, Any]
@@ -176,12 +177,20 @@ async def _submitted(session: Session, plot: Plot, nodes: list[Node], feeds: dic
 
 
 async def _given_up(session: Session, plot: Plot, nodes: list[Node], feeds: dict[Node, _Array]) -> Any:
+    script = current_script.get()
     future = session.submit(nodes, feeds, plot.options)
-    asyncio.get_running_loop().call_later(plot.patience_s, future.cancel)
+    timer = asyncio.get_running_loop().call_later(plot.patience_s, _give_up, future, script)
     try:
-        return (await future).results
+        results = (await future).results
     finally:
+        timer.cancel()
         del future
+    assert not script.over, "it was cancelled, and gave values"
+    return results
+
+
+def _give_up(future: RunFuture[Any], script: Script) -> None:
+    script.over = future.cancel()
 
 
 async def _cut_off(session: Session, plot: Plot, nodes: list[Node], feeds: dict[Node, _Array]) -> Any:
@@ -240,6 +249,7 @@ class Scenario:
         self._steps: Final = draw_steps(random)
         self._graph, self._nodes = build(self._steps)
         self._plots: Final = [Plot(self._steps, random) for _ in range(random.randint(1, 5))]
+        self._shared: Final = PlantedError("one object, raised by many runs")
         self._complaints: Final[list[dict[str, Any]]] = []
         self._scripts: Final[list[Script]] = []
         self._arrays: Final[list[weakref.ref[Any]]] = []
@@ -270,12 +280,11 @@ class Scenario:
         assert (seen.runs_executing, seen.runs_waiting, seen.worker_threads, seen.op_threads) == (0, 0, 0, 0), seen
         assert seen.abandoned == (), seen
         for script in self._scripts:
-            late = [index for index in script.late if "abandoned" not in self._steps[index].kind]
-            assert not late, f"called after their run had ended: {late}"
+            assert not script.late, f"called after their run had ended: {script.late}"
 
     async def _call(self, session: Session, plot: Plot) -> None:
         """One run, from a caller's side. Raises nothing but what is wrong."""
-        script = Script(self._random, session, plot.faults)
+        script = Script(self._random, session, self._shared, plot.faults)
         current_script.set(script)
         if self._random.random() < 0.5:
             await asyncio.sleep(self._random.random() * 0.02)
@@ -322,8 +331,8 @@ class Scenario:
 
     def check_nothing_is_left(self) -> None:
         """The loop has complained of nothing. Nothing that was fed or made is alive: no ring waits for collection."""
+        self._shared.with_traceback(None)  # It would hold what it was raised with.
         assert not self._complaints, f"the loop complains: {self._complaints}"
-        SHARED.__traceback__ = None  # It holds what it was raised with, for as long as it is there.
         held = [value for one in self._arrays if (value := one()) is not None]
         assert not held, f"arrays are held: {held}"
 

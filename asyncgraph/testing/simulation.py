@@ -360,9 +360,26 @@ def _unwind(loop: AbstractEventLoop) -> None:
             task.cancel()
         try:
             loop.run_until_complete(asyncio.wait(left))
-        except SimulationError:
-            return  # It was told already that nothing can go on.
+        except Exception:  # It cannot be worse than what is being raised already.
+            for task in asyncio.all_tasks(loop):
+                _abort(task, loop)
+            return
     loop.run_until_complete(loop.shutdown_asyncgens())
+
+
+def _abort(task: asyncio.Task[Any], loop: AbstractEventLoop) -> None:
+    """Ends a task that not even a cancellation ends: what it waits for will never happen."""
+    coroutine = task.get_coro()
+    # As if the task did it, on its loop: scopes may only be left by their own.
+    asyncio.events._set_running_loop(loop)
+    asyncio.tasks._enter_task(loop, task)
+    try:
+        coroutine.close()
+    except Exception:
+        return  # It was told already that nothing can go on.
+    finally:
+        asyncio.tasks._leave_task(loop, task)
+        asyncio.events._set_running_loop(None)
 
 
 def _say_nothing(loop: AbstractEventLoop, context: dict[str, Any]) -> None:
