@@ -10,7 +10,7 @@ from functools import partial
 from threading import Condition, Lock
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Final, TypeVar, cast, final, overload
+from typing import Any, Final, NoReturn, TypeVar, cast, final, overload
 
 from .._exec.blas import blas
 from .._exec.calls import calls_in_progress, current_call
@@ -236,6 +236,9 @@ class BlockingSession:
         if self._loop_thread is not None:
             self._loop_thread.stop()
         blas.release(self.engine)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a BlockingSession cannot be pickled: pickle its graph, and make one in each process")
 
     def __repr__(self) -> str:
         return f"<BlockingSession of {self.graph!r}{': closed' if self._closed else ''}>"

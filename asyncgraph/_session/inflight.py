@@ -53,6 +53,11 @@ class RunsInFlight:
         """Whether `run` is what runs one of them."""
         return any(future.is_run_by(run) for future in self.futures)
 
+    def counts(self) -> tuple[int, int]:
+        """How many execute, and how many wait for a turn or a place."""
+        executing = self.executing + len(self.futures) - self._limited
+        return executing, len(self.futures) + self.inline - executing
+
     # -- a run's way -----------------------------------------------------------------------------------
 
     def check_load(self) -> None:

@@ -11,7 +11,7 @@ from contextvars import copy_context
 from functools import partial
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Final, TypeVar, cast, final, overload
+from typing import Any, Final, NoReturn, TypeVar, cast, final, overload
 
 from anyio import CancelScope
 
@@ -323,10 +323,12 @@ class Session:
         host = self._host
         if host is None:
             config = self.config
-            host = self._host = Host(loop, config.inline_budget_s, config.worker_count, config.threads)
+            host = self._host = Host(
+                loop, config.inline_budget_s, config.worker_count, config.threads, config.worker_niceness
+            )
             self._generation = generation.number
             if config.blas_threads is not None:
-                blas.claim(self, config.blas_threads)
+                blas.claim(host, config.blas_threads)
         elif self._generation != generation.number:
             raise SessionLoopError(
                 "the session was opened before this process was forked\n  make a new Session in the child"
@@ -371,7 +373,7 @@ class Session:
         # They have nothing left to do: this takes as long as it takes them to wake up.
         host.kernels.join()
         host.calls.join()
-        blas.release(self)
+        blas.release(host)
         if cancelled is not None:
             raise cancelled
 
@@ -409,7 +411,10 @@ class Session:
             )
             host.kernels.close()
             host.calls.close()
-            blas.release(self)
+            blas.release(host)
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Session cannot be pickled: pickle its graph, and make a Session in each process")
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else "new" if self._host is None else f"open, {len(self.runs.futures)} runs"
