@@ -123,7 +123,7 @@ class Chunk:
         emitted = self._emitted
         if frame.f_code in _INTERPRETERS:
             seen = frame.f_locals
-            if seen["steps"] is self.steps:
+            if seen.get("steps") is self.steps:  # There are none in a frame that has been cleared.
                 position: int = seen["_position"]
                 values: Frame = seen["frame"]
                 return Failure(self.instructions[position], [values[slot] for slot in self.steps[position][1]])

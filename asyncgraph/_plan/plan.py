@@ -44,7 +44,7 @@ class Plan:
         self.fetches: Final = fetches
         self.feeds: Final = len(lowered.feeds)
         self.single: Final = not segments or (len(segments) == 1 and segments[0].kind is Kind.KERNEL)
-        self.inline_chunks: Final = self.chunks[0] if self.single and segments else ()
+        self.inline_chunks: Final[tuple[Chunk, ...]] = self.chunks[0] if self.single and segments else ()
         self.work: Final = segments[0].work if segments else NOTHING
         self.needs_loop: Final = any(_needs_loop(one) for one in segments)
         self.readers: Final[dict[int, int]] = _readers(segments, fetches)

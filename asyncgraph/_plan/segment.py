@@ -5,9 +5,9 @@ from end to end, in one place, with one hand-over. A user's function is a segmen
 
 A kernel joins the last begun of its inputs' segments if it needs nothing that this segment does not need
 already. Otherwise it begins a segment, or joins the one that waits for exactly the same. So a segment
-never depends on one that began after it, and segments cannot wait for each other in a ring. What is
-asked is only whether a dependency is a direct one: so the pass is linear, at the price of some segments
-that could have been one.
+never depends on one that began after it, and segments cannot wait for each other in a ring. Of what a
+segment needs by way of others only some is remembered: so the pass is linear, at the price of some
+segments that could have been one.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from typing import Final, final
 from .estimate import NOTHING, Estimate
 from .lower import Instruction, Kind, Lowered
 from .program import CHECK_EVERY, Checkpoint, Placement
+
+_MOST_NEEDS: Final = 32
+"""Of the segments that one needs by way of others, how many are remembered: enough for what stands near."""
 
 
 @final
@@ -65,6 +68,7 @@ class _Groups:
     Fields:
         members: the instructions of each group.
         waits: for each group, the groups it waits for, which began before it: fixed when it begins.
+        _needs: the same, and some of what these need.
         reads: for each group, the slots of other groups that it reads.
         read: all of these, and the slots that are fetched.
         _places: where each group's kernels run; the kind of a user's function, which nothing joins.
@@ -78,6 +82,7 @@ class _Groups:
         self.waits: Final[list[frozenset[int]]] = []
         self.reads: Final[list[dict[int, None]]] = []
         self.read: Final = set(lowered.fetches)
+        self._needs: Final[list[frozenset[int]]] = []
         self._places: Final[list[Placement | Kind | None]] = []
         self._filled_in: Final = [-1] * len(lowered.template)
         self._group_of: Final[list[int]] = []
@@ -108,17 +113,24 @@ class _Groups:
         sources = {self._filled_in[slot] for slot in instruction.operands}
         sources.update([self._group_of[one] for one in instruction.after])
         sources.discard(-1)
-        if instruction.kind is not Kind.KERNEL:
-            return self._begin(instruction.kind, frozenset(sources))
         if sources:
             last = max(sources)
-            if self._joins(instruction, last) and self.waits[last].issuperset(sources - {last}):
+            if self._joins(instruction, last) and self._needs[last].issuperset(sources - {last}):
                 return last
-        key = _place(instruction), frozenset(sources)
+        waits = self._direct(sources)
+        if instruction.kind is not Kind.KERNEL:
+            return self._begin(instruction.kind, waits)
+        key = _place(instruction), waits
         group = self._begun.get(key)
         if group is None:
             group = self._begun[key] = self._begin(*key)
         return group
+
+    def _direct(self, sources: set[int]) -> frozenset[int]:
+        """Those of `sources` that no other is known to need."""
+        if 1 < len(sources) <= _MOST_NEEDS:
+            return frozenset(sources.difference(*[self._needs[one] for one in sources]))
+        return frozenset(sources)
 
     def _joins(self, instruction: Instruction, group: int) -> bool:
         return instruction.kind is Kind.KERNEL and self._places[group] is _place(instruction)
@@ -126,6 +138,12 @@ class _Groups:
     def _begin(self, place: Placement | Kind | None, waits: frozenset[int]) -> int:
         self.members.append([])
         self.waits.append(waits)
+        needs = set(waits)
+        for one in waits:
+            if len(needs) > _MOST_NEEDS:
+                break
+            needs |= self._needs[one]
+        self._needs.append(frozenset(needs))
         self.reads.append({})
         self._places.append(place)
         return len(self.members) - 1
