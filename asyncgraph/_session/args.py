@@ -38,7 +38,7 @@ class RunOptions:
             doing; `None` is no limit.
         trace: whether to time every node; see `RunMetadata`. Slower, and never emitted code.
         results: "host" gives NumPy arrays; "device" leaves values where they were computed, in their
-            backend's own arrays.
+            backend's own arrays, which are not to be written to: they may share memory.
         copy_feeds: whether fed arrays are copied at the call. Otherwise they are borrowed until the run
             ends, and must not be changed before.
     """
