@@ -38,16 +38,25 @@ def add_node_note(error: BaseException, node: Node, where: Placement | None, ope
     _replace_note(error, "\n".join(lines))
 
 
+def explain_call(error: BaseException, node: Node, args: list[Any]) -> None:
+    """Tells an error of a user's function which node it was. Clears `args`: a kept error does not keep them."""
+    add_node_note(error, node, None, args)
+    args.clear()
+    trim_traceback(error)
+
+
 def add_failure_line(error: BaseException, node_name: str, other: BaseException) -> None:
     """Tells `error`, which ended a run, of another failure in it."""
     line = f"also failed: {node_name!r}: {_text(other)}"
     with _lock:
-        notes: list[str] = getattr(error, "__notes__", [])
+        notes = _notes(error)
         for index, note in enumerate(notes):
             if note.startswith(_MARK):
                 notes[index] = f"{note}\n  {line}"
-                return
-        error.add_note(_MARK + line)  # It was ended from outside, by its deadline perhaps, and blames no node.
+                break
+        else:
+            notes.append(_MARK + line)  # It was ended from outside, by its deadline perhaps, and blames no node.
+        _set_notes(error, notes)
 
 
 def described(value: Any) -> str:
@@ -59,7 +68,11 @@ def described(value: Any) -> str:
 
 
 def trim_traceback(error: BaseException) -> None:
-    """Takes this package's own frames off the outer end of a traceback: they hold the run, and tell users nothing."""
+    """Takes this package's own frames off the outer end of a traceback: they hold the run, and tell users nothing.
+
+    They are cleared as well: the frame of a user's function leads back to them.
+    """
+    forget_values(error)
     traceback = error.__traceback__
     while traceback is not None and traceback.tb_next is not None and _is_ours(traceback.tb_frame):
         traceback = traceback.tb_next
@@ -85,10 +98,16 @@ def _is_ours(frame: FrameType) -> bool:
 
 def _replace_note(error: BaseException, note: str) -> None:
     with _lock:
-        notes: list[str] | None = getattr(error, "__notes__", None)
-        if notes is not None:
-            notes[:] = [one for one in notes if not one.startswith(_MARK)]
-        error.add_note(note)
+        _set_notes(error, [*[one for one in _notes(error) if not one.startswith(_MARK)], note])
+
+
+def _notes(error: BaseException) -> list[str]:
+    return [one for one in getattr(error, "__notes__", ()) if isinstance(one, str)]
+
+
+def _set_notes(error: BaseException, notes: list[str]) -> None:
+    # Not by assignment, nor by `add_note`: a user's class of exception may forbid either.
+    object.__setattr__(error, "__notes__", notes)
 
 
 def _text(error: BaseException) -> str:

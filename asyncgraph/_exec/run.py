@@ -24,7 +24,7 @@ from .._plan.plan import Plan
 from .calls import Awaited, CallSite, timed_out
 from .coroutines import Coroutines
 from .host import Counters, Host
-from .notes import add_failure_line, add_node_note, trim_traceback
+from .notes import add_failure_line, add_node_note, explain_call, trim_traceback
 from .recorder import Recorder
 from .scheduler import Scheduler
 from .workers import Work
@@ -366,8 +366,7 @@ class Run:
         if self._sites.pop(segment, None) is None:
             post(partial(self.host.returned, site))
             return
-        add_node_note(error, site.node, None, site.args)
-        trim_traceback(error)
+        explain_call(error, site.node, site.args)
         self._fail(segment, site.node, error, post)
 
     def drop_call(self, segment: int, site: CallSite, post: Post = _now) -> None:

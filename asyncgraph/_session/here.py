@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from .._exec.calls import Awaited, CallSite, timed_out
 from .._exec.inline import explain_failure
-from .._exec.notes import add_node_note, trim_traceback
+from .._exec.notes import explain_call
 from .._exec.recorder import Recorder
 from .._exec.results import deliver
 from .._plan.chunk import Frame
@@ -59,11 +59,12 @@ class RunHere:
             left_s = None if options.timeout_s is None else max(0.0, self._deadline - perf_counter())
             timed = RunArgs[Any](args.fetches, args.feeds, replace(options, timeout_s=left_s))
             return self.session.on_loop().run(timed)
-        return self._values(request, args)
-
-    def _values(self, request: Request, args: RunArgs[Any]) -> RunValues[Any]:
-        plan, options = request.plan, args.options
         feeds, _ = request.bind(tuple(args.feeds.values()), options.copy_feeds)
+        del args  # The frames of what a node raises lead back to this one.
+        return self._values(request, feeds)
+
+    def _values(self, request: Request, feeds: list[Any]) -> RunValues[Any]:
+        plan, options = request.plan, self._args.options
         frame = plan.frame(feeds)
         plan.count_run()
         try:
@@ -74,7 +75,7 @@ class RunHere:
             # Contexts and exceptions that user code has kept lead here.
             frame.clear()
             feeds.clear()
-        results = request.results(args.fetches, delivered)
+        results = request.results(self._args.fetches, delivered)
         return RunValues(results, options, plan, perf_counter() - self._began, self._recorder)
 
     def _run(self, plan: Plan, frame: Frame) -> None:
@@ -127,8 +128,7 @@ class RunHere:
             self._check_time()
         if isinstance(error, CancelledError) and site.timeout_s is not None:
             error = timed_out(site.node)  # The op looked at the clock itself, by `check_cancelled`.
-        add_node_note(error, site.node, None, site.args)
-        trim_traceback(error)
+        explain_call(error, site.node, site.args)
         return error
 
     def _check_time(self) -> None:

@@ -79,7 +79,10 @@ class QueuedRun(Generic[T]):
 
     def __await__(self) -> Generator[Any, None, RunValues[T] | None]:
         self._turn.wait(self._slice)
-        return (yield from self._values)
+        try:
+            return (yield from self._values)
+        finally:
+            del self  # A kept exception keeps this frame: it shall keep no arrays.
 
     def _slice(self) -> bool:
         if not self._values.done():  # Nobody waits for it any more, if it is.

@@ -156,6 +156,7 @@ class Session:
         try:
             return await QueuedRun(self.engine, args, began, turn)
         finally:
+            del args  # As in `run`.
             self.runs.leave_inline()
 
     def _start(self, args: RunArgs[T], began: float, prepare: bool = False) -> RunFuture[T]:
