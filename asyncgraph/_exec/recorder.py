@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, final
 from .._graph.node import Node
 
 
+@final
 class Span(NamedTuple):
     """One timed piece of a run, in seconds of `perf_counter`."""
 

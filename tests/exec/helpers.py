@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from typing import Any
@@ -14,6 +14,32 @@ from asyncgraph._exec.run import Run
 from asyncgraph._plan.plan import Plan
 from asyncgraph._session.args import RunArgs
 from asyncgraph._session.engine import Engine
+
+PATIENCE_S = 20
+"""How long a test waits for what should happen at once."""
+
+
+class CountingLoop(asyncio.SelectorEventLoop):
+    """Counts how often threads wake it, and its tasks."""
+
+    woken = 0
+    tasks = 0
+
+    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
+        self.woken += 1
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+    def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
+        self.tasks += 1
+        return super().create_task(coro, **options)
+
+
+def on_a_counting_loop(main: Callable[[CountingLoop], Coroutine[Any, Any, None]]) -> None:
+    """Runs `main`, which is given its loop."""
+    with asyncio.Runner(loop_factory=CountingLoop) as runner:
+        loop = runner.get_loop()
+        assert isinstance(loop, CountingLoop)
+        runner.run(main(loop))
 
 
 def plan_of(graph: Graph, fetches: Sequence[Node], feeds: Sequence[Node] = ()) -> Plan:

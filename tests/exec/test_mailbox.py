@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,19 +9,11 @@ import pytest
 
 from asyncgraph._exec.mailbox import Mailbox
 
-
-class CountingLoop(asyncio.SelectorEventLoop):
-    """Counts how often it is woken."""
-
-    woken = 0
-
-    def call_soon_threadsafe(self, callback: Callable[..., Any], *args: Any, context: Any = None) -> asyncio.Handle:
-        self.woken += 1
-        return super().call_soon_threadsafe(callback, *args, context=context)
+from .helpers import CountingLoop, on_a_counting_loop
 
 
 def test_many_calls_wake_the_loop_once_and_are_made_in_order() -> None:
-    async def main() -> None:
+    async def main(loop: CountingLoop) -> None:
         mailbox = Mailbox(loop)
         calls: list[int] = []
         for index in range(1000):
@@ -30,12 +21,9 @@ def test_many_calls_wake_the_loop_once_and_are_made_in_order() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert calls == list(range(1000))
-
-    with asyncio.Runner(loop_factory=CountingLoop) as runner:
-        loop = runner.get_loop()
-        assert isinstance(loop, CountingLoop)
-        runner.run(main())
         assert loop.woken == 1
+
+    on_a_counting_loop(main)
 
 
 async def test_no_call_of_many_threads_is_lost_and_each_threads_calls_are_in_order() -> None:

@@ -10,8 +10,7 @@ import pytest
 
 from asyncgraph._exec.workers import ThreadPool, Work, make_pool, pool_factory
 
-PATIENCE_S = 20
-"""How long a test waits for what should happen at once."""
+from .helpers import PATIENCE_S
 
 
 @pytest.fixture
