@@ -17,6 +17,8 @@ from threading import Lock
 from time import perf_counter
 from typing import Any, Final, final
 
+import numpy as np
+
 from .._graph.node import Node
 from .._plan.chunk import Frame
 from .._plan.lower import Instruction, Kind
@@ -169,7 +171,7 @@ class Run:
         if self.scheduler.stopped:
             return
         kind = self.plan.segments[segment].kind
-        if kind is Kind.KERNEL and self._is_cheap(segment):
+        if kind is Kind.KERNEL and self._is_cheap(segment, self._largest_read(segment)):
             self.host.turn.do(self._inline(segment))
         elif kind is Kind.INLINE:
             self.host.turn.do(partial(self._call_inline, segment))
@@ -192,8 +194,14 @@ class Run:
         except RuntimeError as error:  # The system gives no thread.
             self.host.mailbox.post(partial(self.stop, error))
 
-    def _is_cheap(self, segment: int) -> bool:
-        return self.plan.segments[segment].work.seconds(self._elements) <= self.host.turn.budget_s
+    def _is_cheap(self, segment: int, elements: int = 0) -> bool:
+        work = self.plan.segments[segment].work
+        return work.seconds(max(elements, self._elements)) <= self.host.turn.budget_s
+
+    def _largest_read(self, segment: int) -> int:
+        """The size of the largest array that it reads of other segments: user ops return any size. On the loop."""
+        read = [self.frame[slot] for slot in self.plan.segments[segment].reads]
+        return max([value.size for value in read if isinstance(value, np.ndarray)], default=0)
 
     def _go_on(self, ready: list[int], here: Kind) -> Work | None:
         """Hands over what became ready on a thread, but for one segment that the thread itself does next."""

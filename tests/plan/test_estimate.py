@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import asyncgraph as ag
@@ -165,3 +166,18 @@ def test_sizes_of_dimensions_that_nothing_fed_has_are_those_of_the_narrowest_fed
         sizes.of(ArraySpec.parse(text)) for text in ("float32[3,5]", "float32[k,8]", "float32[n,m,4]", "float32[0]")
     ]
     assert found == [Size(15.0), Size(0.0, 2.0), Size(0.0, 4 / 16 * 1000), Size(0.0)]
+
+
+@pytest.mark.parametrize(("length", "where"), [(1000, "inline_segments"), (5_000_000, "offloaded_segments")])
+async def test_what_a_user_op_returned_counts_like_what_is_fed(length: int, where: str) -> None:
+    @ag.op(spec="float64[n]")
+    async def loaded() -> Any:
+        return np.zeros(length)
+
+    with ag.Graph() as graph:
+        total = ops.sum(ops.negative(loaded.node()))
+    async with ag.Session(graph) as session:
+        await session.run(total)
+        statistics = session.statistics()
+    assert getattr(statistics, where) == 1
+    assert statistics.inline_segments + statistics.offloaded_segments == 1
