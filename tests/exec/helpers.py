@@ -63,10 +63,10 @@ async def open_host(budget_s: float = 500e-6, workers: int = 2, threads: int = 4
 class Watched:
     """A run of a plan, and the future of its end: its error, and the values of the fetched slots."""
 
-    def __init__(self, host: Host, plan: Plan, feeds: Sequence[Any] = (), nested: bool = False) -> None:
+    def __init__(self, host: Host, plan: Plan, feeds: Sequence[Any] = (), elements: int = 0) -> None:
         self.ended: asyncio.Future[tuple[BaseException | None, list[Any]]] = host.loop.create_future()
         self.ends = 0
-        self.run = Run(host, plan, plan.frame(list(feeds)), copy_context(), 0, self._end, nested)
+        self.run = Run(host, plan, plan.frame(list(feeds)), copy_context(), elements, self._end)
 
     def _end(self, run: Run) -> None:
         self.ends += 1

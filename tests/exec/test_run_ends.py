@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 import weakref
+from concurrent.futures import Future
 from threading import Event
 from typing import Any
 
@@ -27,6 +28,39 @@ def nothing(*values: object) -> None:
 @ag.op
 async def nothing_awaited(*values: object) -> None:
     """A coroutine."""
+
+
+@pytest.mark.parametrize("elements", [0, 1000], ids=["on the loop", "on a worker"])
+async def test_a_kernel_that_fails_ends_the_run_with_its_own_exception_and_a_note(elements: int) -> None:
+    with ag.Graph() as graph:
+        x, y = ag.placeholder("float64", (None,)), ag.placeholder("float64", (None,))
+        nodes = [ag.ops.add(x, y, name="sum"), nothing.node()]
+    async with open_host(budget_s=0.0) as host:
+        run = Watched(host, plan_of(graph, nodes, [x, y]), [np.zeros(2), np.zeros(3)], elements)
+        run.run.start()
+        error = await run.error()
+        assert type(error) is ValueError
+        (note,) = error.__notes__
+        assert note.startswith("asyncgraph: node 'sum' (add) failed\n  inputs: float64[2], float64[3]\n")
+        assert run.run.frame == []
+
+
+@pytest.mark.parametrize("elements", [0, 50_000], ids=["on the loop", "on a worker"])
+async def test_a_long_segment_ends_between_two_chunks_when_its_run_is_stopped(elements: int) -> None:
+    with ag.Graph() as graph:
+        x = ag.placeholder("float64", (None,))
+        node = x
+        for _ in range(1000):
+            node = ag.ops.sin(node)
+        other = nothing.node()
+    async with open_host(budget_s=0.0) as host:
+        run = Watched(host, plan_of(graph, [node, other], [x]), [np.ones(elements)], elements)
+        run.run.start()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        run.run.stop(TimeoutError())
+        assert isinstance(await run.error(), TimeoutError)
+        assert (host.counters.inline_segments, host.counters.offloaded_segments) == (0, 0)
 
 
 async def test_an_op_may_end_its_own_run() -> None:
@@ -96,6 +130,28 @@ async def test_what_a_thread_returned_to_be_awaited_is_closed_if_the_run_is_over
         release.set()
         await run.error()
     assert closed == []
+
+
+async def test_a_future_that_a_thread_returned_is_cancelled_if_the_run_is_over_by_then() -> None:
+    returning, release, returned = asyncio.Event(), Event(), Future[None]()
+    loop = asyncio.get_running_loop()
+
+    @ag.op
+    def make() -> Future[None]:
+        loop.call_soon_threadsafe(returning.set)
+        release.wait(PATIENCE_S)
+        return returned
+
+    with ag.Graph() as graph:
+        node = make.node()
+    async with open_host() as host:
+        run = Watched(host, plan_of(graph, [node]))
+        run.run.start()
+        await returning.wait()
+        run.run.stop(TimeoutError())
+        release.set()
+        await run.error()
+    assert returned.cancelled()
 
 
 async def test_a_run_whose_tasks_are_cancelled_from_outside_ends_and_is_cancelled() -> None:
