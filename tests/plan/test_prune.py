@@ -42,6 +42,13 @@ def test_control_dependencies_are_needed_too_and_are_cut_with_the_node_that_is_f
     assert names(pruned([b], [a]).nodes) == ["b"]
 
 
+def test_control_dependencies_come_in_the_order_they_were_given() -> None:
+    with ag.Graph():
+        nodes = [ag.op(print).node(name=f"n{i}") for i in range(3)]
+        done = ag.group(nodes[1], nodes[0], nodes[2], name="done")
+    assert names(pruned([done]).nodes) == ["n1", "n0", "n2", "done"]
+
+
 def test_all_missing_feeds_are_named_at_once_with_spec_and_site() -> None:
     with ag.Graph():
         xs = [ag.placeholder("float32", ("n",), name=f"x{i}") for i in range(12)]
