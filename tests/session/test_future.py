@@ -93,18 +93,22 @@ async def test_of_nested_timeouts_the_one_that_was_first_raises() -> None:
     gate = Gate()
     graph, node = one_node(gate)
     raised: list[str] = []
+
+    async def run(session: ag.Session) -> None:
+        try:
+            async with asyncio.timeout(0.01):
+                asyncio.get_running_loop().call_later(0.06, gate.open)
+                await session.run(node)
+        except TimeoutError:
+            raised.append("inner")
+        except asyncio.CancelledError:
+            raised.append("cancelled")
+            raise
+
     async with ag.Session(graph) as session:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.03):  # passes while the inner one is waited for
-                try:
-                    async with asyncio.timeout(0.01):
-                        asyncio.get_running_loop().call_later(0.06, gate.open)
-                        await session.run(node)
-                except TimeoutError:
-                    raised.append("inner")
-                except asyncio.CancelledError:
-                    raised.append("cancelled")
-                    raise
+                await run(session)
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
@@ -120,11 +124,14 @@ async def test_a_task_group_ends_the_runs_of_its_other_tasks() -> None:
         await gate.has_begun()
         raise ValueError("a sibling")
 
+    async def run_both(session: ag.Session) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(session.run(node))
+            group.create_task(fail())
+
     async with ag.Session(graph) as session:
         with pytest.raises(ExceptionGroup) as caught:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(session.run(node))
-                group.create_task(fail())
+            await run_both(session)
 
     assert [str(one) for one in caught.value.exceptions] == ["a sibling"]
     assert gate.ended == ["cancelled"]
@@ -234,9 +241,9 @@ async def test_a_run_that_is_out_of_time_waits_for_its_thread() -> None:
     gate = Gate()
     graph, node = one_node(gate)
     async with ag.Session(graph) as session:
-        future = session.submit(node, options=ag.RunOptions(timeout_s=0.01))
+        future = session.submit(node, options=ag.RunOptions(timeout_s=0.3))
         await gate.has_begun()
-        await asyncio.sleep(0.03)
+        await asyncio.sleep(0.35)
         waited = not future.done()
         gate.open()
         with pytest.raises(RunTimeoutError):
