@@ -17,7 +17,7 @@ class Explanation:
 
     Fields:
         plan: what is run.
-        needed_by: for each node that is computed, a fetch that needs it, or `None` for what only orders.
+        needed_by: for each node that is computed, a fetch that needs it.
         pruned: nodes of the graph that are not needed.
         devices: for each node that a backend computes, the name of the device it runs on.
         transfers: values that are moved between devices, with where to.
@@ -79,9 +79,7 @@ def _reasons(plan: Plan) -> dict[Node, Node]:
     for fetch in plan.program.fetches:
         reasons.setdefault(same.get(fetch, fetch), fetch)
     for node in reversed(plan.program.nodes):
-        reason = reasons.get(node)
-        if reason is None:
-            continue
+        reason = reasons[node]
         for one in (*node.inputs, *node.after):
             one = same.get(one, one)
             if one in computed:

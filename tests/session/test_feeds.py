@@ -92,6 +92,27 @@ REFUSED: list[tuple[str, Any, type[FeedError], str]] = [
 ]
 
 
+class Foreign:
+    """An array of another library, which knows NumPy only through DLPack."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+def test_arrays_of_other_libraries_are_taken_through_dlpack_with_the_dtype_they_have() -> None:
+    of_theirs = np.array([0.1, 0.2])
+    result = fed("float64", ("n",), Foreign(of_theirs))
+    assert np.shares_memory(result, of_theirs)
+    with pytest.raises(FeedError, match="would become"):
+        fed("float32", ("n",), Foreign(of_theirs))
+
+
 @pytest.mark.parametrize(("dtype", "value", "error", "reason"), REFUSED)
 def test_a_feed_that_would_change_is_an_error_that_names_the_placeholder_and_both_specs(
     dtype: str, value: Any, error: type[FeedError], reason: str
