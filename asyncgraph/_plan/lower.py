@@ -127,6 +127,7 @@ class _Lowering:
         moved: where it is on other devices; the host is `None`.
         numbers: the slots of Python numbers and of values that were folded.
         made_by: the instruction that computes a node.
+        late: for values that are known, but not to be used before something is done: that.
         estimates: of the work of nodes.
         known: kernels and estimates of ops without parameters, by op, device and specs: most graphs apply
             few ops to few specs.
@@ -141,6 +142,7 @@ class _Lowering:
         self.moved: Final[dict[tuple[Node, Placement | None], int]] = {}
         self.numbers: Final[dict[Hashable, int]] = {}
         self.made_by: Final[dict[Node, int]] = {}
+        self.late: Final = _late(program)
         outside = [node.spec for node in program.feeds] + [
             node.spec for node in program.nodes if node.op.call is not None
         ]
@@ -162,9 +164,7 @@ class _Lowering:
                 operands.append(slot if slot is not None and homes[one] is target else self.slot_on(one, target))
             else:
                 operands.append(self.number(one))
-        after: tuple[int, ...] = ()
-        if node.after:
-            after = tuple([self.made_by[one] for one in map(self._stands, node.after) if one in self.made_by])
+        after = self._after(node) if node.after or self.late else ()
         kind, kernel, work = self._kernel(node, where)
         out = self.slots[node] = len(self.template)
         self.homes[node] = target
@@ -216,6 +216,13 @@ class _Lowering:
             self.template.append(value)
         return slot
 
+    def _after(self, node: Node) -> tuple[int, ...]:
+        first = [*node.after]
+        for one in (*node.after, *node.inputs):
+            first += self.late.get(self._stands(one), ())
+        made = [self.made_by.get(self._stands(one)) for one in first]
+        return tuple(dict.fromkeys([one for one in made if one is not None]))
+
     def _stands(self, node: Node) -> Node:
         return self.program.same.get(node, node)
 
@@ -264,6 +271,19 @@ class _Lowering:
         except NotImplementedError as error:
             raise KernelNotFoundError(_no_kernel(node, where, error)) from error
         return Kind.KERNEL, kernel, self.estimates.of(node)
+
+
+def _late(program: Program) -> dict[Node, tuple[Node, ...]]:
+    """For folded nodes with control dependencies, and those computed of them: what they depend on."""
+    late: dict[Node, tuple[Node, ...]] = {}
+    for node in program.folded:
+        if node.after or late:
+            found = dict.fromkeys(node.after)
+            for one in (*node.after, *node.inputs):
+                found |= dict.fromkeys(late.get(program.same.get(one, one), ()))
+            if found:
+                late[node] = tuple(found)
+    return late
 
 
 _CALL_KINDS: Final = {"thread": Kind.THREAD, "inline": Kind.INLINE}

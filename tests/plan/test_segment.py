@@ -73,6 +73,24 @@ def test_a_control_dependency_is_waited_for_and_its_value_is_not_read() -> None:
     assert (rest.waits_for, rest.reads, log_part.successors, log_part.fills) == (1, (), (1,), ())
 
 
+def test_what_uses_a_constant_or_a_default_waits_for_its_control_dependencies() -> None:
+    with ag.Graph():
+        log = thread.node(name="log")
+        with ag.control_dependencies([log]):
+            c = ag.constant(1.0, name="c")
+            x = ag.placeholder("float64", (), default=1.0, name="x")
+        folded = ag.ops.add(c, c, name="folded")
+        with ag.control_dependencies([x]):
+            ordered = ag.constant(2.0, name="ordered")
+        uses = [thread.node(one, name=f"of_{one.name}") for one in (c, x, folded, ag.group(folded), ordered)]
+        fed = thread.node(x, name="of_fed")
+    for one in uses:
+        parts = segments([one])
+        assert names(parts)[0] == ["log"]
+        assert parts[0].successors == (1,)
+    assert names(segments([fed], [x])) == [["of_fed"]]
+
+
 def test_kernels_that_wait_for_the_same_share_a_segment() -> None:
     with ag.Graph():
         f = ag.op(name="f", spec="float64[]")(lambda: 1.0).node(name="f")
