@@ -1,9 +1,9 @@
 """What a node costs before it has run: an estimate by its op, dtypes and the sizes that are known.
 
 It decides whether a segment may run on the event loop, so it errs to the slow side, and by little: of
-100,000 numbers on, NumPy nearly always takes between a third and all of what is estimated. A size that is not known when the plan is made is put
-in terms of the largest fed array. What is estimated is the work that grows with the data; the half
-microsecond that any call takes is not in it.
+100,000 numbers on, NumPy nearly always takes between a third and all of what is estimated. A size that is
+not known when the plan is made is put in terms of the largest fed array. What is estimated is the work
+that grows with the data; the half microsecond that any call takes is not in it.
 """
 
 from __future__ import annotations
