@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+import sys
+from typing import Final, final
 
 
+@final
 class _Generation:
     """How many forks lie between this process and the one that imported the package."""
 
@@ -16,7 +18,7 @@ def _forked() -> None:
     _Generation.number += 1
 
 
-if hasattr(os, "register_at_fork"):
+if sys.platform != "win32":
     os.register_at_fork(after_in_child=_forked)
 
 generation: Final = _Generation
