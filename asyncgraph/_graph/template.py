@@ -107,7 +107,7 @@ def template_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Template
 
 
 def holds_node(value: object) -> bool:
-    """Whether there is a node in `value`, at any depth of its lists, tuples and dicts.
+    """Whether there is a node in `value`, at any depth of its containers; also where `template_of` refuses it.
 
     Raises:
         SpecTypeError: a container holds itself.
@@ -125,9 +125,10 @@ def _holds_node(value: Any) -> bool:
         parts = cast("Sequence[Any]", value)
         return _has_walked(parts) and any(map(_holds_node, parts))
     if isinstance(value, dict):
-        values = cast("dict[Any, Any]", value).values()
-        return _has_walked(values) and any(map(_holds_node, values))
-    return False
+        mapping = cast("dict[Any, Any]", value)
+        values = mapping.values()
+        return (_has_walked(values) and any(map(_holds_node, values))) or Node in map(type, mapping)
+    return isinstance(value, (set, frozenset)) and Node in map(type, cast("set[Any]", value))
 
 
 def _too_deep() -> SpecTypeError:
