@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import AbstractEventLoop
 from dataclasses import dataclass
+from threading import Semaphore
 from typing import Final, final
 
 from .mailbox import Mailbox
@@ -22,6 +23,7 @@ class Host:
         turn: how much inline work it may still do in this turn.
         kernels: threads for kernels, one a core.
         calls: threads for user ops.
+        cores: held by any of these threads while it runs a kernel that is not cheap; as many as workers.
         counters: what has happened, for `statistics()`.
         abandoned: calls that no run waits for any more, by the name of their node.
     """
@@ -34,6 +36,7 @@ class Host:
         self.turn: Final = Turn(loop, inline_budget_s)
         self.kernels: Final[Pool] = make_pool("worker", workers, worker_niceness)
         self.calls: Final[Pool] = make_pool("op", threads)
+        self.cores: Final = Semaphore(workers)
         self.counters: Final = Counters()
         self.abandoned: Final[dict[object, str]] = {}
         self._drained: list[asyncio.Future[None]] = []

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from asyncio import CancelledError
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
 from functools import partial
 from threading import Lock
@@ -199,18 +200,22 @@ class Run:
         return work.seconds(max(elements, self._elements)) <= self.host.turn.budget_s
 
     def _largest_read(self, segment: int) -> int:
-        """The size of the largest array that it reads of other segments: user ops return any size. On the loop."""
+        """The size of the largest array that it reads of other segments: user ops return any size."""
         read = [self.frame[slot] for slot in self.plan.segments[segment].reads]
         return max([value.size for value in read if isinstance(value, np.ndarray)], default=0)
 
     def _go_on(self, ready: list[int], here: Kind) -> Work | None:
-        """Hands over what became ready on a thread, but for one segment that the thread itself does next."""
+        """Hands over what became ready on a thread, but for one segment that the thread itself does next.
+
+        A thread that has called a user op computes what follows before it takes another: loads must not run
+        ahead of what makes them small.
+        """
         mine: int | None = None
         for segment in ready:
             kind = self.plan.segments[segment].kind
             if kind is Kind.ASYNC or kind is Kind.INLINE:
                 self.host.mailbox.post(partial(self.place, segment))
-            elif mine is None and (kind is here or (kind is Kind.KERNEL and self._is_cheap(segment))):
+            elif mine is None and (kind is here or kind is Kind.KERNEL):
                 mine = segment
             else:
                 self._hand_over(segment)
@@ -253,20 +258,25 @@ class Run:
         """A segment of kernels on a thread; the next steps are its chunks."""
         if not self._begin(segment):
             return None
-        return partial(self._compute_chunk, segment, 0, self._context.copy(), here)
+        # Threads of user ops compute, too: with the workers, no more at a time than there are cores for it.
+        cores = nullcontext() if self._is_cheap(segment, self._largest_read(segment)) else self.host.cores
+        return partial(self._compute_chunk, segment, 0, self._context.copy(), cores, here)
 
-    def _compute_chunk(self, segment: int, position: int, context: Context, here: Kind) -> Work | None:
+    def _compute_chunk(
+        self, segment: int, position: int, context: Context, cores: AbstractContextManager[object], here: Kind
+    ) -> Work | None:
         post = self.host.mailbox.post
         if self.scheduler.stopped:
             self._dropped(segment, post)
             return None
         try:
-            context.run(self._run_chunk, segment, position)
+            with cores:
+                context.run(self._run_chunk, segment, position)
         except BaseException as error:
             self._failed(segment, error, post)
             return None
         if position + 1 < len(self.plan.chunks[segment]):
-            return partial(self._compute_chunk, segment, position + 1, context, here)
+            return partial(self._compute_chunk, segment, position + 1, context, cores, here)
         return self._go_on(self._finished(segment, post, offloaded=1), here)
 
     def _begin(self, segment: int) -> bool:
