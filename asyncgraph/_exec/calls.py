@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future as ThreadFuture
 from contextvars import Context, ContextVar
 from math import inf
@@ -165,7 +165,7 @@ class CallSite:
                     raise
                 continue
             if isinstance(result, ThreadFuture) or inspect.isawaitable(result):
-                return Awaited(result)
+                return Awaited(cast("Awaitable[Any]", result))
             # If its run is over, what is said of that is enough.
             if self._call.timeout_s is not None and self.time_left_s() < 0 and not self.scope.over.is_set():
                 raise timed_out(self.node)
@@ -191,8 +191,9 @@ class CallSite:
     async def _timed(self, first: Awaited | None) -> Any:
         if self._call.timeout_s is None:
             return await self._result(first)
+        limit = asyncio.timeout(self._call.timeout_s if first is None else self.time_left_s())
         try:
-            async with asyncio.timeout(self._call.timeout_s if first is None else self.time_left_s()) as limit:
+            async with limit:
                 return await self._result(first)
         except TimeoutError as error:
             if limit.expired():
@@ -237,14 +238,17 @@ class Awaited:
         self.awaitable: Final = awaitable
 
 
+_ARRAYS: Final = (np.ndarray, np.generic)
+
+
 def guarded(value: Any) -> Any:
     """`value` as user code may see it: arrays as read-only views, NumPy scalars as arrays of rank 0."""
     if isinstance(value, np.ndarray):
-        view = value.view()
+        view = cast("np.ndarray[Any, Any]", value).view()
         view.flags.writeable = False
         return view
     if isinstance(value, np.generic):
-        array = np.asarray(value)
+        array: np.ndarray[Any, Any] = np.asarray(cast("Any", value))
         array.flags.writeable = False
         return array
     return value
@@ -277,7 +281,7 @@ def _checked_one(result: object, spec: ArraySpec, node: Node) -> Any:
         reason = f": {error}"
     else:
         # Python numbers take the spec's dtype; an array has one of its own, and keeps it.
-        own_dtype = result.dtype if isinstance(result, (np.ndarray, np.generic)) else spec.dtype
+        own_dtype = cast("np.ndarray[Any, Any]", result).dtype if isinstance(result, _ARRAYS) else spec.dtype
         if spec.dtype in (None, own_dtype) and fits(array.shape, spec.shape):
             return array
     # Outside the `except`: the error keeps no frames of the conversion, which keep the array.
@@ -285,8 +289,9 @@ def _checked_one(result: object, spec: ArraySpec, node: Node) -> Any:
 
 
 def _described(value: Any) -> str:
-    if isinstance(value, (np.ndarray, np.generic)):
-        return repr(intern_spec(value.dtype, value.shape))
+    if isinstance(value, _ARRAYS):
+        array = cast("np.ndarray[Any, Any]", value)
+        return repr(intern_spec(array.dtype, array.shape))
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -312,9 +317,10 @@ class _Drive:
         self._coroutine = coroutine
         self._context = context
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, Any, Any]:
         run, coroutine = self._context.run, self._coroutine
-        step, argument = coroutine.send, None
+        step: Callable[[Any], Any] = coroutine.send
+        argument: Any = None
         try:
             while True:
                 yielded = run(step, argument)
