@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, assert_type
 
 import asyncgraph as ag
 from asyncgraph.abc import Array
+from asyncgraph.ops.custom import OpFunction
 
 
 class Losses(NamedTuple):
@@ -47,3 +49,9 @@ def feeds_are_keyed_by_node_or_name(x: ag.Node) -> None:
     ag.RunArgs(x, {x: 1.0, "y": [2.0]})
     ag.RunArgs(x, {"y": [2.0]})
     ag.RunArgs(x, {5: 1.0})  # pyright: ignore[reportCallIssue, reportArgumentType]  # an int is no key
+
+
+def a_function_becomes_an_op_with_options_and_without(function: Callable[[int], int]) -> None:
+    assert_type(ag.op(function), OpFunction)
+    assert_type(ag.op(function, pure=True, spec="int64[]"), OpFunction)
+    assert_type(ag.op(pure=True)(function), OpFunction)

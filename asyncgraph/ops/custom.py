@@ -117,7 +117,18 @@ class _Bound:
 
 
 @overload
-def op(function: Callable[..., Any], /) -> OpFunction: ...
+def op(
+    function: Callable[..., Any],
+    /,
+    *,
+    name: str | None = None,
+    spec: SpecLike | tuple[SpecLike, ...] | None = None,
+    pure: bool = False,
+    where: Where = "thread",
+    retry: int | Retry | None = None,
+    timeout_s: float | None = None,
+    abandon_on_cancel: bool = False,
+) -> OpFunction: ...
 @overload
 def op(
     *,
@@ -141,7 +152,7 @@ def op(
     timeout_s: float | None = None,
     abandon_on_cancel: bool = False,
 ) -> OpFunction | Callable[[Callable[..., Any]], OpFunction]:
-    """Turns a function, sync or async, into an op: `@op`, `@op(...)`, or `op(function)`.
+    """Turns a function, sync or async, into an op: `@op`, `@op(...)`, or `op(function, ...)`.
 
     Called with a node anywhere in its arguments it builds a node; otherwise it just runs. Arrays reach
     it read-only; what it returns is the node's value, as it is. Sync functions run on a thread of the
