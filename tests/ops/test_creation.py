@@ -190,7 +190,7 @@ def test_the_results_of_meshgrid_are_outputs_of_one_call() -> None:
     assert (rows.name, columns.name, rows.inputs[0].name) == ("grid:0", "grid:1", "grid")
     assert (repr(rows.spec), repr(columns.spec)) == ("float32[n,m]", "?[n,m]")
     with pytest.raises(SpecError, match="write 'xy' or 'ij'"):
-        ops.meshgrid(rows, indexing="yx")  # pyright: ignore[reportArgumentType]
+        ops.meshgrid(rows, indexing="yx")  # pyright: ignore[reportArgumentType]  # callers are not all typed
     with pytest.raises(SpecError, match="it takes vectors"):
         ops.meshgrid(rows)
 
@@ -245,7 +245,7 @@ def test_a_shape_is_made_of_ints_that_are_not_negative() -> None:
     with Graph():
         for wrong in (("n", 3), None, (None,), "n"):
             with pytest.raises(SpecTypeError, match="is not made of ints"):
-                ops.zeros(wrong)  # pyright: ignore[reportArgumentType]
+                ops.zeros(wrong)  # pyright: ignore[reportArgumentType]  # callers are not all typed
         with pytest.raises(SpecError, match="cannot be negative"):
             ops.eye(-1)
         with pytest.raises(SpecError, match="cannot be negative"):
@@ -261,7 +261,7 @@ def test_numbers_are_numbers_and_not_nodes() -> None:
         with pytest.raises(SpecOverflowError, match="no integer dtype holds 0, 18446744073709551616, 1"):
             ops.arange(2**64)
         with pytest.raises(SpecTypeError, match="takes real numbers"):
-            ops.arange(1j)  # pyright: ignore[reportArgumentType]
+            ops.arange(1j)  # pyright: ignore[reportArgumentType]  # callers are not all typed
         one: Any = np.float32(1)
         assert ops.full(3, one).dtype == np.float32
 
