@@ -86,6 +86,8 @@ class Coroutines:
                 if site is None:
                     return
             self._awaited[segment] = task
+            # An op before it may have cancelled this task, and have swallowed that.
+            cancellations = task.cancelling()
             start = perf_counter()
             try:
                 value = await drive(site.wait(returned), site.context)
@@ -93,7 +95,7 @@ class Coroutines:
                 raise  # The loop was closed over it: nothing can be awaited any more.
             except CancelledError as error:
                 del self._awaited[segment]
-                self._cancelled(run, segment, site, error, task)
+                self._cancelled(run, segment, site, error, task.cancelling() > cancellations)
             except BaseException as error:
                 del self._awaited[segment]
                 run.fail_call(segment, site, error)
@@ -113,9 +115,9 @@ class Coroutines:
             else:
                 run.place(segment)
 
-    def _cancelled(self, run: Run, segment: int, site: CallSite, error: CancelledError, task: Task[None]) -> None:
+    def _cancelled(self, run: Run, segment: int, site: CallSite, error: CancelledError, asked: bool) -> None:
         if not run.scheduler.stopped:
-            if not task.cancelling():
+            if not asked:
                 wrapped = cancelled_by_itself(site.node)
                 wrapped.__cause__ = error
                 run.fail_call(segment, site, wrapped)
