@@ -2,7 +2,7 @@
 
 A file is mapped into memory and never read as a whole, but for what cannot be mapped: compressed members,
 and arrays of the other byte order, are read into memory. All loads of one file share one map. What was
-read is kept as long as the graph that loads it, for all of its sessions.
+read is kept as long as the graph that loads it, for all of its sessions: a constant of what they plan then.
 
 Three formats, told apart by their first bytes: .npy, .npz and .safetensors. NumPy's own readers of
 headers serve the first two, and `zipfile` finds the members. For the third there are the 40 lines below:
@@ -47,11 +47,11 @@ Array = np.ndarray[Any, Any]
 def load(path: str | os.PathLike[str], key: str | None = None, name: str | None = None) -> Node:
     """A node of an array that stands in a file: .npy, .npz or .safetensors.
 
-    Its dtype and shape are read now, its data when a run first needs it, in a thread; a run that does not
-    need it, or is fed a value for it, does not touch the file. Its value is a read-only array over a map
-    of the file; see the module for what is read into memory instead. In an .npz, data
-    mostly stands where its dtype is not aligned: what it gives is right, but kernels such as `matmul` and
-    `take` copy the whole array in every run. A large one belongs in an .npy or .safetensors file.
+    Its dtype and shape are read now, its data when a run first needs it, in a thread; to later runs it is a
+    constant. A run that does not need it, or is fed a value for it, does not touch the file. Its value is a
+    read-only array over a map of the file; see the module for what is read into memory instead. In an .npz,
+    data mostly stands where its dtype is not aligned: what it gives is right, but kernels such as `matmul`
+    and `take` copy the whole array in every run. A large one belongs in an .npy or .safetensors file.
 
     Args:
         path: of the file. A relative one is made absolute now, and a pickled graph keeps it so.
@@ -125,6 +125,11 @@ class Source:
             # A view for each caller: who sets its shape does not set the others'.
             return self._array.view()
 
+    @property
+    def kept(self) -> Array | None:
+        """What was read, itself and no view of it; `None` before."""
+        return self._array
+
     def _first_read(self) -> Array:
         with _opened(self.path) as file:
             stamp = _Stamp.of(file)
@@ -171,7 +176,12 @@ def read(source: Source) -> Array:
     return source.read()
 
 
-_LOAD: Final = Op("load", call=Call(function=read))
+def kept(source: Source) -> Array | None:
+    """What a load node's call has read before."""
+    return source.kept
+
+
+_LOAD: Final = Op("load", call=Call(function=read, kept=kept))
 
 
 @contextmanager

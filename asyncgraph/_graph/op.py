@@ -50,6 +50,8 @@ class Call:
         timeout_s: seconds that one call may take, or `None`.
         abandon_on_cancel: whether a run that ends does not wait for the call, whose late result is dropped.
         spec: what the result is, as far as it is known; a tuple for several outputs.
+        kept: of a function that keeps its first result for all later calls, and takes no node's value: takes
+            what it takes, and gives what it has kept, `None` if that is nothing. Plans have it as a constant.
     """
 
     function: Callable[..., Any]
@@ -59,6 +61,7 @@ class Call:
     timeout_s: float | None = None
     abandon_on_cancel: bool = False
     spec: ArraySpec | tuple[ArraySpec, ...] | None = None
+    kept: Callable[..., Any] | None = None
 
 
 @final

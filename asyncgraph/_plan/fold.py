@@ -1,7 +1,8 @@
 """What depends on constants alone is computed when the plan is made.
 
-Only what raises nothing and warns of nothing is folded: an error or a warning belongs to the run. And
-only what is small: a plan is kept, and so is what was folded into it.
+What a call has kept of an earlier run, as of a file, is a constant, too. Only what raises nothing and warns
+of nothing is folded: an error or a warning belongs to the run. And only what is small: a plan is kept, and
+so is what was folded into it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import numpy as np
 
 from .._graph.node import Node
 from .._graph.op import CONSTANT, GROUP, ITEM, OUTPUT, PLACEHOLDER
+from .._graph.template import Template
 from .estimate import estimate
 from .program import CHECK_EVERY, Checkpoint, Placement, Program
 
@@ -34,14 +36,26 @@ def fold_constants(program: Program, checkpoint: Checkpoint) -> Program:
             folded[node] = node.params["value"]
         elif node.op is PLACEHOLDER:
             folded[node] = node.params["default"]
-        elif (
-            node.op.call is not None
-            or node.op in _NEVER
-            or node.op.name in _WARN
-            or not _try_fold(node, program, folded)
-        ):
+        elif node.op.call is not None:
+            kept = kept_by(node)
+            if kept is None:
+                nodes.append(node)
+            else:
+                folded[node] = kept
+        elif node.op in _NEVER or node.op.name in _WARN or not _try_fold(node, program, folded):
             nodes.append(node)
     return replace(program, nodes=tuple(nodes), folded=folded)
+
+
+def kept_by(node: Node) -> Any:
+    """What the call of a node has kept of an earlier one; `None` if that is nothing."""
+    assert node.op.call is not None
+    if node.op.call.kept is None:
+        return None
+    template = node.params["template"]
+    assert isinstance(template, Template)
+    args, kwargs = template.fill(())
+    return node.op.call.kept(*args, **kwargs)
 
 
 _NEVER: Final = frozenset({GROUP, ITEM, OUTPUT})

@@ -86,6 +86,7 @@ class Lowered:
         feeds: the slots of the program's feeds, in their order.
         fetches: the slots of the program's fetches, in their order, where they are computed.
         homes: the device of each fetch's value, `None` for the host.
+        kept: of the folded values, the slots of those that calls have kept.
     """
 
     instructions: tuple[Instruction, ...]
@@ -93,6 +94,7 @@ class Lowered:
     feeds: tuple[int, ...]
     fetches: tuple[int, ...]
     homes: tuple[Placement | None, ...]
+    kept: frozenset[int]
 
 
 def lower(program: Program, checkpoint: Checkpoint) -> Lowered:
@@ -113,6 +115,7 @@ def lower(program: Program, checkpoint: Checkpoint) -> Lowered:
         tuple([lowering.slots[node] for node in program.feeds]),
         tuple([lowering.slot_at_home(node) for node in fetches]),
         tuple([lowering.home(node) for node in fetches]),
+        frozenset(lowering.kept),
     )
 
 
@@ -126,6 +129,7 @@ class _Lowering:
         homes: that device; `None` for the host.
         moved: where it is on other devices; the host is `None`.
         numbers: the slots of Python numbers and of values that were folded.
+        kept: as in `Lowered`, so far.
         made_by: the instruction that computes a node.
         late: for values that are known, but not to be used before something is done: that.
         estimates: of the work of nodes.
@@ -141,6 +145,7 @@ class _Lowering:
         self.homes: Final[dict[Node, Placement | None]] = dict.fromkeys(program.feeds)
         self.moved: Final[dict[tuple[Node, Placement | None], int]] = {}
         self.numbers: Final[dict[Hashable, int]] = {}
+        self.kept: Final[set[int]] = set()
         self.made_by: Final[dict[Node, int]] = {}
         self.late: Final = _late(program)
         outside = [node.spec for node in program.feeds] + [
@@ -184,8 +189,7 @@ class _Lowering:
         slot = self.slots.get(node)
         if slot is None:
             self.homes[node] = self.home(node)
-            slot = self.slots[node] = len(self.template)
-            self.template.append(self.program.folded[node])
+            slot = self.slots[node] = self._folded(node, self.program.folded[node])
         return slot
 
     def slot_on(self, node: Node, target: Placement | None) -> int:
@@ -233,8 +237,15 @@ class _Lowering:
         else:
             assert home is not None
             value = home.backend.to_host(self.program.folded[node])
+        return self._folded(node, value)
+
+    def _folded(self, node: Node, value: Any) -> int:
+        """A slot for the value of a folded node."""
+        slot = len(self.template)
         self.template.append(value)
-        return len(self.template) - 1
+        if node.op.call is not None:
+            self.kept.add(slot)
+        return slot
 
     def _to_device(self, node: Node, source: int, target: Placement) -> int:
         return self._move(node, partial(_to_device, target), source, target, str(target.device))

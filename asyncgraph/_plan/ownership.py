@@ -68,6 +68,7 @@ class _Owners:
 
     Fields:
         made: the instruction that fills a slot; feeds and constants have none.
+        kept: slots of what calls have kept. As in a run that makes the calls, nobody lends it, and views are copied.
         roots: for each slot whose value may be a view: the slots whose memory it may be, none of them a view.
         taken: for each root, how many fetches may show its memory.
         held: roots that fetched values of user ops may hold on to, as those are never copied.
@@ -77,6 +78,7 @@ class _Owners:
     def __init__(self, lowered: Lowered) -> None:
         self.feeds: Final = len(lowered.feeds)
         self.made: Final[dict[int, Instruction]] = {one.out: one for one in lowered.instructions}
+        self.kept: Final = lowered.kept
         self.roots: Final = _roots(lowered)
         self.taken: Final[Counter[int]] = Counter()
         self.given: Final[set[int]] = set()
@@ -95,7 +97,7 @@ class _Owners:
             return Fetched(node, slot, Owner.FEED if slot < self.feeds else _folded(computed), (), home)
         if self.call_behind(slot) is not None:
             return Fetched(node, slot, Owner.USER, (), home)
-        lenders = tuple(sorted([root for root in self.roots_of(slot) if root not in self.made]))
+        lenders = tuple(sorted([one for one in self.roots_of(slot) if one not in self.made and one not in self.kept]))
         owner = self.owner(slot, lenders)
         self.given.add(slot)
         return Fetched(node, slot, owner, lenders, home, plain=owner is Owner.CALLER and home is None)
@@ -107,7 +109,7 @@ class _Owners:
             return Owner.SHARED
         if slot not in self.roots:
             return Owner.CALLER
-        if any(self.taken[root] > 1 for root in roots if root in self.made):
+        if any(root in self.kept or self.taken[root] > 1 for root in roots.difference(lenders)):
             return Owner.SHARED
         if not lenders:
             return Owner.VIEW
@@ -122,7 +124,7 @@ class _Owners:
         while True:
             instruction = self.made.get(slot)
             if instruction is None:
-                return None
+                return slot if slot in self.kept else None
             if instruction.kind is not Kind.KERNEL:
                 return slot
             if instruction.node.op is not ITEM and instruction.node.op is not OUTPUT:
@@ -144,7 +146,8 @@ class _Owners:
 
 
 def _folded(node: Node) -> Owner:
-    return Owner.CONSTANT if node.op is CONSTANT or node.op is PLACEHOLDER else Owner.FOLDED
+    is_given = node.op is CONSTANT or node.op is PLACEHOLDER or node.op.call is not None
+    return Owner.CONSTANT if is_given else Owner.FOLDED
 
 
 def _roots(lowered: Lowered) -> dict[int, frozenset[int]]:

@@ -7,6 +7,7 @@ from typing import Any, Final, final
 from .._graph.graph import describe
 from .chunk import Chunk, Failure, Frame, chunks_of
 from .estimate import NOTHING
+from .fold import kept_by
 from .lower import Instruction, Kind, Lowered
 from .ownership import Fetched
 from .program import Program
@@ -52,8 +53,14 @@ class Plan:
         self._filled_by: Final = {slot: one.index for one in segments for slot in one.fills if slot in fetched}
         self._template: Final = lowered.template
         self._tail: Final = lowered.template[self.feeds :]
+        self._unkept: Final = [one.instructions[0].node for one in segments if _keeps_result(one)]
         self._runs = 0
         self._cold: Final = [chunk for chunks in self.chunks for chunk in chunks]
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether those of its calls that keep their results have them by now: a new plan would not call."""
+        return bool(self._unkept) and all(kept_by(node) is not None for node in self._unkept)
 
     def frame(self, feeds: list[Any]) -> Frame:
         """A frame for one run, with the fed values in it."""
@@ -106,6 +113,12 @@ class Plan:
 def _needs_loop(segment: Segment) -> bool:
     call = segment.instructions[0].node.op.call
     return segment.kind is Kind.ASYNC or (call is not None and call.abandon_on_cancel)
+
+
+def _keeps_result(segment: Segment) -> bool:
+    # A segment of kernels may begin with the transfer of a value that is fed for such a call's.
+    call = segment.instructions[0].node.op.call
+    return segment.kind is not Kind.KERNEL and call is not None and call.kept is not None
 
 
 def _readers(segments: tuple[Segment, ...], fetches: tuple[Fetched, ...]) -> dict[int, int]:

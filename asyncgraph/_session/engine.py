@@ -107,8 +107,13 @@ class Engine:
         return len(self._plans)
 
     def known(self, args: RunArgs[Any]) -> Request | None:
-        """The request for `args`, if it was made before."""
+        """The request for `args`, if it was made before, even if its plan is outdated."""
         return self._requests.get(key_of(args))
+
+    def is_planned(self, args: RunArgs[Any]) -> bool:
+        """Whether `request` has the plan for `args` already."""
+        request = self.known(args)
+        return request is not None and not request.plan.is_outdated
 
     def request(self, args: RunArgs[Any], checkpoint: Checkpoint) -> Request:
         """The request for `args`, made if need be.
@@ -119,7 +124,7 @@ class Engine:
         """
         key = key_of(args)
         request = self._requests.get(key)
-        if request is None:
+        if request is None or request.plan.is_outdated:
             fetches = [resolve(leaf, self.graph) for leaf in leaves_in(key)]
             feeds = self._fed_nodes(args.feeds)
             plan = self._plan(fetches, feeds, checkpoint)
@@ -133,7 +138,7 @@ class Engine:
         given = sorted(feeds, key=by_index)
         key = (*[node.index for node in wanted], None, *[node.index for node in given])
         plan = self._plans.get(key)
-        if plan is None:
+        if plan is None or plan.is_outdated:
             plan = compile_plan(wanted, given, self.placer, checkpoint)
             self._plans.put(key, plan)
         return plan

@@ -167,7 +167,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
     def needs_worker_to_plan(self) -> bool:
         """Whether planning would hold the loop for long."""
         engine = self._session.engine
-        return self._request is None and len(engine.graph) > SMALL_GRAPH and engine.known(self._args) is None
+        return self._request is None and len(engine.graph) > SMALL_GRAPH and not engine.is_planned(self._args)
 
     def limit_time(self) -> None:
         """Starts the clock, if the run has a deadline."""

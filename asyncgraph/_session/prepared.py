@@ -30,7 +30,7 @@ class PreparedRun:
         asked = RunArgs[Any](fetches, dict.fromkeys(self._feeds))
         self._fetches: Final = asked.fetches
         # What is wrong with them is said now, not at the first call.
-        self._request: Final = session.engine.request(asked, no_checkpoint)
+        self._request = session.engine.request(asked, no_checkpoint)
 
     async def __call__(self, *values: Any) -> RunValues[Any]:
         """Runs with `values` for the feeds, in their order. As `Session.run` in all else.
@@ -54,6 +54,8 @@ class PreparedRun:
                     return done
         args = RunArgs[Any](self._fetches, dict(zip(self._feeds, values, strict=True)))
         del values
+        # Once the files that it loads were read there is a better plan, which may run inline.
+        self._request = self._session.engine.known(args) or self._request
         return await self._session.run(args)
 
     def __repr__(self) -> str:
