@@ -40,7 +40,7 @@ class CallScope:
     """What a user op's call knows of its run.
 
     Fields:
-        over: set when the run is over, or the call has used up its time.
+        over: whether the run is over, or the call has used up its time.
         run: what runs it, by identity.
         outer: the call that started its run, if that is nested.
         deadline: when the call has used up its time, where no loop looks at the clock; in `perf_counter`'s time.
@@ -49,7 +49,7 @@ class CallScope:
     __slots__ = ("_then", "deadline", "outer", "over", "run")
 
     def __init__(self, run: object, outer: CallScope | None) -> None:
-        self.over: Final = Event()
+        self.over = False  # A flag: an event takes microseconds to make, and few calls wait for it.
         self.run: Final = run
         self.outer: Final = outer
         self.deadline = inf
@@ -58,19 +58,25 @@ class CallScope:
     @property
     def is_over(self) -> bool:
         """Whether the call should end."""
-        return self.over.is_set() or perf_counter() > self.deadline
+        return self.over or perf_counter() > self.deadline
 
     def end(self) -> None:
         """The run is over."""
-        self.over.set()
+        self.over = True
         for call in self._then:
             call()
 
     def when_over(self, call: Callable[[], None]) -> None:
         """Has `call` made when the run is over; at once if it is. It may be made twice. From any thread."""
         self._then.append(call)
-        if self.over.is_set():
+        if self.over:  # Looked at after `call` is there: `end`, which sets it first, or this makes the call.
             call()
+
+    def wait(self, seconds: float) -> bool:
+        """Blocks until the run is over, but no longer than that; whether it is over."""
+        event = Event()
+        self.when_over(event.set)
+        return event.wait(seconds)
 
 
 current_call: Final[ContextVar[CallScope | None]] = ContextVar("asyncgraph call", default=None)
@@ -161,13 +167,13 @@ class CallSite:
                 raise cancelled_by_itself(self.node) from error
             except Exception as error:
                 wait_s = self._wait_before_next(error)
-                if wait_s is None or self.scope.over.wait(wait_s):
+                if wait_s is None or self.scope.wait(wait_s):
                     raise
                 continue
             if isinstance(result, ThreadFuture) or inspect.isawaitable(result):
                 return Awaited(cast("Awaitable[Any]", result))
             # If its run is over, what is said of that is enough.
-            if self._call.timeout_s is not None and self.time_left_s() < 0 and not self.scope.over.is_set():
+            if self._call.timeout_s is not None and self.time_left_s() < 0 and not self.scope.over:
                 raise timed_out(self.node)
             return checked(result, self._call.spec, self.node)
 
@@ -182,7 +188,7 @@ class CallSite:
             except Exception as error:
                 first = None
                 wait_s = self._wait_before_next(error)
-                if wait_s is None or self.scope.over.is_set():
+                if wait_s is None or self.scope.over:
                     raise
                 await asyncio.sleep(wait_s)
             else:

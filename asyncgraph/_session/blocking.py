@@ -210,7 +210,7 @@ class BlockingSession:
         if self._closed:
             # A run that is waited for would never end if its nodes could not run what they need.
             call = current_call.get()
-            if not self._running or call is None or call.over.is_set():
+            if not self._running or call is None or call.over:
                 raise SessionClosedError("the session is closed\n  make a new BlockingSession")
 
     def _begin(self) -> None:

@@ -346,7 +346,7 @@ class Session:
     def _takes_nested(self) -> bool:
         """Whether it waits for runs in flight, and a node of one of them asks: the node would never end."""
         call = current_call.get()
-        return not self._drained and call is not None and not call.over.is_set()
+        return not self._drained and call is not None and not call.over
 
     async def aclose(self) -> None:
         """Closes the session: takes no more runs, waits for those in flight, ends its threads. Idempotent.

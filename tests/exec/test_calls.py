@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar, copy_context
+from types import FrameType
 from typing import Any
 
 import numpy as np
 import pytest
 
 import asyncgraph as ag
-from asyncgraph._exec.calls import CallSite, calls_in_progress, drive
+from asyncgraph._exec.calls import CallScope, CallSite, calls_in_progress, drive
 from asyncgraph.errors import NodeCancelledError, NodeResultError, NodeTimeoutError
 
 variable: ContextVar[int] = ContextVar("variable", default=0)
@@ -284,6 +287,40 @@ def test_what_is_to_be_done_when_a_run_is_over_is_done_even_if_it_is_asked_for_l
 
     assert calls == ["early", "late"]
     assert scope.is_over
+
+
+def test_a_thread_waits_for_the_end_of_a_run_or_for_as_long_as_it_says() -> None:
+    scope = site().scope
+    assert not scope.wait(0.001)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(scope.wait, 10)
+        scope.end()
+        assert waiting.result()
+    assert scope.wait(10)
+
+
+@pytest.mark.parametrize("line", [0, 1])
+def test_what_is_to_be_done_when_a_run_is_over_is_done_at_whatever_line_another_thread_ends_it(line: int) -> None:
+    scope, calls, lines = site().scope, list[str](), list[int]()
+
+    def trace(frame: FrameType, event: str, _: object) -> Any:
+        if frame.f_code is not CallScope.when_over.__code__:
+            return None
+        if event == "line":
+            lines.append(frame.f_lineno)
+            if len(lines) == line + 1:
+                scope.end()
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        scope.when_over(lambda: calls.append("called"))
+    finally:
+        sys.settrace(before)
+
+    assert len(lines) > line
+    assert calls
 
 
 def test_check_cancelled_does_nothing_outside_ops_and_raises_inside_one_whose_run_is_over() -> None:

@@ -312,7 +312,7 @@ async def test_a_call_that_begins_while_its_run_is_being_stopped_is_told() -> No
     def work(_: object) -> None:
         scope = current_call.get()
         assert scope is not None
-        told.append(scope.over.wait(PATIENCE_S))
+        told.append(scope.wait(PATIENCE_S))
 
     with ag.Graph() as graph:
         node = work(make.node())

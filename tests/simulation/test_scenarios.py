@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from asyncgraph._exec.calls import CallScope
 from asyncgraph._exec.coroutines import Coroutines
 from asyncgraph._exec.host import Host
 from asyncgraph._exec.mailbox import Mailbox
@@ -95,12 +95,7 @@ def leave_coroutines_running(patch: pytest.MonkeyPatch) -> None:
 
 
 def tell_no_call_that_its_run_is_over(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("asyncgraph._exec.calls.Event", Deaf)
-
-
-class Deaf(threading.Event):
-    def set(self) -> None:
-        return
+    patch.setattr(CallScope, "end", lambda self: None)
 
 
 def end_before_what_is_running(patch: pytest.MonkeyPatch) -> None:
