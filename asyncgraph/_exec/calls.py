@@ -8,7 +8,8 @@
 * StopIteration becomes a RuntimeError, since no future and no coroutine can carry it.
 * CancelledError, although nobody cancelled the run, becomes a NodeCancelledError.
 * KeyboardInterrupt and SystemExit end the run like any failure, and reach its caller unchanged.
-* What it returns is checked against the op's spec, if that has one, and is otherwise left as it is.
+* What it returns is checked against the op's spec, if that has one, and is otherwise left as it is; but
+  a node is no value.
 """
 
 from __future__ import annotations
@@ -264,8 +265,13 @@ def checked(result: object, spec: ArraySpec | tuple[ArraySpec, ...] | None, node
     """`result`, if it fits what the op said that it returns.
 
     Raises:
-        NodeResultError: it does not.
+        NodeResultError: it does not, or is a node.
     """
+    if isinstance(result, Node):
+        raise NodeResultError(
+            f"{node.name!r} returned a node: {result!r}\n"
+            "  return a value; to run a graph inside an op: (await session.run(node)).results"
+        )
     if spec is None:
         return result
     if isinstance(spec, ArraySpec):

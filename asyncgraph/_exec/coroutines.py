@@ -91,12 +91,12 @@ class Coroutines:
             start = perf_counter()
             try:
                 value = await drive(site.wait(returned), site.context)
-            except GeneratorExit:
-                raise  # The loop was closed over it: nothing can be awaited any more.
             except CancelledError as error:
                 del self._awaited[segment]
                 self._cancelled(run, segment, site, error, task.cancelling() > cancellations)
             except BaseException as error:
+                if isinstance(error, GeneratorExit) and asyncio.current_task(run.host.loop) is not task:
+                    raise  # The loop was closed over it: nothing can be awaited any more.
                 del self._awaited[segment]
                 run.fail_call(segment, site, error)
             else:

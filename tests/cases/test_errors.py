@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import asyncgraph as ag
-from asyncgraph.errors import NodeCancelledError
+from asyncgraph.errors import NodeCancelledError, NodeResultError
 
 
 def raising(error: BaseException) -> Callable[..., Any]:
@@ -228,6 +228,27 @@ async def test_ag_085_the_traceback_of_a_user_op_leads_to_its_line() -> None:
 
     last = caught.traceback[-1]
     assert (last.name, str(last.statement).strip()) == ("divide", "return a / 0  # this line")
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_generator_exit_that_an_op_raises_is_a_failure_like_any_other(is_async: bool) -> None:
+    async def leave() -> None:
+        raise GeneratorExit("mine")
+
+    with pytest.raises(GeneratorExit, match="mine") as caught:
+        await run_alone(leave if is_async else raising(GeneratorExit("mine")))
+    assert "node 'n'" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("options", [{}, {"where": "inline"}, {"spec": "float64[]"}])
+async def test_an_op_that_returns_a_node_is_told_to_return_its_value(options: dict[str, Any]) -> None:
+    with ag.Graph() as graph:
+        x = ag.placeholder("float64", (), name="x")
+        y = ag.op(**options)(lambda: x).node(name="n") + 1
+    async with ag.Session(graph) as session:
+        with pytest.raises(NodeResultError, match=r"'n' returned a node: <placeholder 'x'"):
+            await session.run(y)
+    assert graph.nodes[-1] is y
 
 
 async def test_ag_086_an_exception_that_is_returned_is_a_value() -> None:
