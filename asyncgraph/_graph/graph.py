@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Final, final, overload
+from typing import TYPE_CHECKING, Any, Final, cast, final, overload
 
 import numpy as np
 
@@ -125,6 +125,8 @@ class Graph:
         after: tuple[Node, ...] = (),
     ) -> Node:
         """The node of any op, its spec and operands taken as they are, in the scopes in force."""
+        if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+            raise SpecTypeError(f"{op.name}: name={name!r}: give a text, or None")
         scope = current_scope()
         prefix = ""
         if scope is not _no_scope:
@@ -205,7 +207,10 @@ class Graph:
         # np.float64 is a float, but takes part in promotion with its own dtype.
         if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
             return value
-        return self.constant(value)
+        try:
+            return self.constant(value)
+        except SpecTypeError as error:
+            raise SpecTypeError(f"{op}: {error}") from error.__cause__
 
     def constant(self, value: object, name: str | None = None) -> Node:
         """The node of an array that is copied now.
@@ -231,9 +236,11 @@ class Graph:
                 self._counts[unique] = 1
                 return unique
 
-    def _no_such_name(self, name: str) -> str:
+    def _no_such_name(self, name: object) -> str:
         from difflib import get_close_matches
 
+        if not isinstance(name, str):
+            return f"{name!r} is no name of a node\n  nodes are found by name; by position: graph.nodes[0]"
         near = get_close_matches(name, list(self._by_name), n=3)
         hint = f"\n  near: {', '.join(map(repr, near))}" if near else ""
         return f"no node is named {name!r} in {self!r}{hint}"
@@ -264,6 +271,19 @@ class _Nodes(Sequence[Node]):
     def __iter__(self) -> Iterator[Node]:
         return iter(self._nodes)
 
+    # By identity: where a sequence compares, nodes would build nodes.
+
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, Node) and value.index < len(self._nodes) and self._nodes[value.index] is value
+
+    def index(self, value: object, start: int = 0, stop: int | None = None) -> int:
+        if isinstance(value, Node) and value in self and value.index in range(len(self._nodes))[start:stop]:
+            return value.index
+        raise ValueError(f"{value!r} is not among these nodes")
+
+    def count(self, value: object) -> int:
+        return int(value in self)
+
     def __repr__(self) -> str:
         return f"<{len(self._nodes)} nodes>"
 
@@ -274,6 +294,12 @@ def frozen_copy(value: object) -> np.ndarray[Any, Any]:
     Raises:
         SpecTypeError: `value` is no array of numbers, times or text.
     """
+    if isinstance(value, np.ma.MaskedArray):
+        masked = cast("object", value)
+        raise SpecTypeError(
+            f"{_short(masked)} cannot be a constant: it is a masked array, whose mask would be lost\n"
+            "  fill it first: array.filled(...)"
+        )
     try:
         array = np.array(value)
     except GraphError:
@@ -281,6 +307,9 @@ def frozen_copy(value: object) -> np.ndarray[Any, Any]:
     except (TypeError, ValueError) as error:
         raise SpecTypeError(f"{_short(value)} cannot be a constant: {error}") from error
     if array.dtype.hasobject:
+        large = next((one for one in array.flat if isinstance(one, int) and not -(2**63) <= one < 2**64), None)
+        if large is not None:
+            raise SpecTypeError(f"{_short(value)} cannot be a constant: no dtype of NumPy's holds the integer {large}")
         raise SpecTypeError(
             f"{_short(value)} cannot be a constant: it is no array of numbers\n"
             "  give a Python object to a user op as an argument, or feed it to placeholder(dtype=None)"

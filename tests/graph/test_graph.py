@@ -94,6 +94,39 @@ def test_nodes_are_a_view_that_grows_and_cannot_be_changed(graph: Graph) -> None
         nodes[0] = y  # pyright: ignore[reportIndexIssue]  # the promise is that this fails
 
 
+def test_nodes_are_looked_for_by_identity_so_that_looking_builds_none(graph: Graph) -> None:
+    with graph:
+        a, b = constant(1.0), constant(1.0)
+    with Graph():
+        other = constant(1.0)
+    with Graph() as longer:
+        last = [constant(1.0) for _ in range(5)][-1]
+    assert a in graph.nodes
+    assert b in graph.nodes
+    for stranger in (other, last, 1.0, "constant", None):
+        assert stranger not in graph.nodes
+        assert graph.nodes.count(stranger) == 0
+        with pytest.raises(ValueError, match="not among these nodes"):
+            graph.nodes.index(stranger)
+    assert (graph.nodes.index(a), graph.nodes.index(b), graph.nodes.count(b)) == (0, 1, 1)
+    assert graph.nodes.index(b, -1) == 1
+    with pytest.raises(ValueError, match="not among these nodes"):
+        graph.nodes.index(b, 0, 1)
+    assert (len(graph), len(longer)) == (2, 5)
+
+
+@pytest.mark.parametrize("key", [0, None, b"x"])
+def test_a_key_that_is_no_name_is_an_error_that_says_so(graph: Graph, key: object) -> None:
+    with pytest.raises(NodeNotFoundError, match=r"is no name of a node\n.*graph\.nodes\[0\]"):
+        graph[key]  # pyright: ignore[reportArgumentType]  # the promise is that this fails
+
+
+def test_a_name_is_text(graph: Graph) -> None:
+    with graph, pytest.raises(SpecTypeError, match="placeholder: name=3: give a text"):
+        placeholder("float32", (), name=3)  # pyright: ignore[reportArgumentType]  # the promise is that this fails
+    assert len(graph) == 0
+
+
 def test_a_graph_is_true_even_when_it_is_empty(graph: Graph) -> None:
     assert graph
 
@@ -294,6 +327,28 @@ def test_what_is_no_array_is_no_constant_and_the_error_says_where_it_goes(graph:
 
 
 # -- printing ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (np.ma.array([1.0, 2.0], mask=[False, True]), "masked array, whose mask would be lost"),
+        (2**70, "holds the integer 1180591620717411303424"),
+        ([1, -(2**63) - 1], "holds the integer -9223372036854775809"),
+    ],
+)
+def test_a_constant_whose_value_would_change_is_refused(graph: Graph, value: object, reason: str) -> None:
+    with graph, pytest.raises(SpecTypeError, match=reason):
+        constant(value)
+    assert len(graph) == 0
+
+
+def test_an_operand_that_cannot_be_a_constant_is_an_error_that_names_the_op(graph: Graph) -> None:
+    with graph:
+        x = placeholder("float64", ("n",))
+    for wrong in (None, np.ma.array([1.0], mask=[True])):
+        with pytest.raises(SpecTypeError, match=r"(?s)^add: .* cannot be a constant"):
+            x + wrong
 
 
 def test_a_graph_prints_a_line_for_each_node(graph: Graph) -> None:
