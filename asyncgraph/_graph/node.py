@@ -160,10 +160,10 @@ class Node:
     # fmt: on
 
     def __eq__(self, other: object) -> Node:  # pyright: ignore[reportIncompatibleMethodOverride]  # elementwise, as NumPy's
-        return self._apply("equal", self, other) if _is_comparable(other) else NotImplemented
+        return self._apply("equal", self, other) if self._is_comparable(other) else NotImplemented
 
     def __ne__(self, other: object) -> Node:  # pyright: ignore[reportIncompatibleMethodOverride]  # elementwise, as NumPy's
-        return self._apply("not_equal", self, other) if _is_comparable(other) else NotImplemented
+        return self._apply("not_equal", self, other) if self._is_comparable(other) else NotImplemented
 
     __hash__ = object.__hash__
 
@@ -227,13 +227,15 @@ class Node:
         builds = ARRAY_FUNCTIONS.get(function)
         if builds is None:
             raise SpecTypeError(
-                f"np.{function.__name__} has no op that could build a node\n"
+                f"np{function.__module__.removeprefix('numpy')}.{function.__name__} has no op that could build a node\n"
                 "  use a function of asyncgraph.ops, or wrap the call in a function with @asyncgraph.op"
             )
         return builds(*args, **kwargs)
 
     def __array__(self, *args: object, **kwargs: object) -> NoReturn:
-        raise self._is_no_value("np.asarray(node)", "await session.run(node) to get its array")
+        raise self._is_no_value(
+            "np.asarray(node)", "await session.run(node) to get its array; to join nodes, write ops.stack([a, b])"
+        )
 
     # -- what a node cannot do -----------------------------------------------------------------------
 
@@ -265,17 +267,20 @@ class Node:
 
     def _first_dimension(self, what: str) -> int:
         shape = self.spec.shape
+        if shape == ():
+            raise self._is_no_value(what, "and a value of rank 0 has no length")
         if not shape or not isinstance(shape[0], int):
             raise self._is_no_value(what, "its length is not known before a run; give the placeholder a literal one")
         return shape[0]
 
+    def _is_comparable(self, other: object) -> bool:
+        # Anything else is left to Python, whose answer is identity's: `node == None` is False.
+        if isinstance(other, (str, bytes)):
+            return self.dtype is None or self.dtype.kind in "SU"
+        return isinstance(other, (Node, bool, int, float, complex, np.ndarray, np.generic, list, tuple))
+
     def _is_no_value(self, what: str, instead: str) -> GraphError:
         return NodeValueError(f"{what}: {self!r} has no value before a run\n  {instead}")
-
-
-def _is_comparable(other: object) -> bool:
-    # Anything else is left to Python, whose answer is identity's: `node == None` is False.
-    return isinstance(other, (Node, bool, int, float, complex, np.ndarray, np.generic, list, tuple))
 
 
 def _node_of(graph: Graph, index: int) -> Node:

@@ -88,6 +88,9 @@ def test_numpys_function_on_nodes_builds_what_it_gives_on_arrays(name: str) -> N
         (lambda x: np.broadcast_arrays(x, x, subok=True), "np.broadcast_arrays with subok= has no op"),
         (lambda x: np.dot(x, x, out=np.zeros(3)), "np.dot with out= has no op"),
         (lambda x: np.where(x > 0), "np.where of a condition alone has no op"),
+        (lambda x: np.vstack([x, x]), "np.vstack has no op"),
+        (lambda x: np.linalg.norm(x), "np.linalg.norm has no op"),
+        (lambda x: np.fft.fft(x), "np.fft.fft has no op"),
         (lambda x: np.squeeze(x), "which dimensions are 1 is not known"),
     ],
 )
