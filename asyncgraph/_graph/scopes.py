@@ -147,7 +147,7 @@ def canonical_device(name: str | None) -> str | None:
     """
     if name is None:
         return None
-    match = _DEVICE.match(name)
+    match = _DEVICE.match(name) if isinstance(name, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
     if match is None:
         raise GraphError(f"{name!r} is not the name of a device\n  write, for example, 'cpu:0' or 'gpu:1'")
     kind, index = match.groups()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, final, overload
 
 from .._graph.node import Node
@@ -41,6 +42,9 @@ class RunOptions:
             backend's own arrays, which are not to be written to: they may share memory.
         copy_feeds: whether fed arrays are copied at the call. Otherwise they are borrowed until the run
             ends, and must not be changed before.
+
+    Raises:
+        RunArgsError: a field has a value that means nothing.
     """
 
     timeout_s: float | None = None
@@ -49,10 +53,10 @@ class RunOptions:
     copy_feeds: bool = False
 
     def __post_init__(self) -> None:
-        if self.timeout_s is not None and not self.timeout_s >= 0:
-            raise ValueError(f"timeout_s={self.timeout_s!r}: give seconds, or None for no limit")
+        if self.timeout_s is not None and not (isinstance(self.timeout_s, Real) and self.timeout_s >= 0):
+            raise RunArgsError(f"timeout_s={self.timeout_s!r}: give seconds, or None for no limit")
         if self.results not in ("host", "device"):
-            raise ValueError(f"results={self.results!r}: give 'host' or 'device'")
+            raise RunArgsError(f"results={self.results!r}: give 'host' or 'device'")
 
     @property
     def allow_inline(self) -> bool:
@@ -85,7 +89,7 @@ class RunArgs(Generic[T]):
     Raises:
         FetchError: there is something else in the structure of `fetches`, such as `None`; the message
             gives the path to it.
-        RunArgsError: `feeds` is no mapping.
+        RunArgsError: `feeds` is no mapping, or `options` no `RunOptions`.
     """
 
     __slots__ = ("_key", "feeds", "fetches", "options")
@@ -139,7 +143,11 @@ class RunArgs(Generic[T]):
             _set_key(self, (*leaves, None, *given))
         _set_fetches(self, fetches)
         _set_feeds(self, given)
-        _set_options(self, DEFAULT_OPTIONS if options is None else options)
+        if options is None:
+            options = DEFAULT_OPTIONS
+        elif options.__class__ is not RunOptions:
+            raise RunArgsError(f"the options are {options!r}\n  expected RunOptions, such as RunOptions(timeout_s=1.0)")
+        _set_options(self, options)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"RunArgs is immutable: {name!r} cannot be set")

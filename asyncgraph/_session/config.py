@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import final
+from numbers import Integral, Real
+from typing import Final, final
+
+_LEAST: Final = {
+    "max_concurrent_runs": 1,
+    "max_pending_runs": 0,
+    "workers": 1,
+    "worker_niceness": 0,
+    "threads": 1,
+    "blas_threads": 1,
+    "plan_cache_size": 1,
+}
+_MAY_BE_NONE: Final = ("workers", "blas_threads")
 
 
 @final
@@ -26,6 +38,9 @@ class SessionConfig:
         blas_threads: threads that one matrix product may use, in the whole process while the session is
             open; `None` leaves the process as it is. Never chosen by load: NumPy rounds by it.
         plan_cache_size: plans that are kept; the oldest go first.
+
+    Raises:
+        ValueError: a number is none, or too small.
     """
 
     device: str = "cpu:0"
@@ -40,15 +55,14 @@ class SessionConfig:
     plan_cache_size: int = 512
 
     def __post_init__(self) -> None:
-        for name in ("max_concurrent_runs", "threads", "plan_cache_size"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)!r}: give at least 1")
-        for name in ("max_pending_runs", "inline_budget_s", "worker_niceness"):
-            if not getattr(self, name) >= 0:
-                raise ValueError(f"{name}={getattr(self, name)!r} cannot be negative")
-        for name in ("workers", "blas_threads"):
-            if getattr(self, name) is not None and getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)!r}: give at least 1, or None")
+        for name, least in _LEAST.items():
+            value: object = getattr(self, name)
+            may_be_none = name in _MAY_BE_NONE
+            if (value is None and may_be_none) or (isinstance(value, Integral) and int(value) >= least):
+                continue
+            raise ValueError(f"{name}={value!r}: give an int of at least {least}{', or None' * may_be_none}")
+        if not (isinstance(self.inline_budget_s, Real) and self.inline_budget_s >= 0):
+            raise ValueError(f"inline_budget_s={self.inline_budget_s!r}: give seconds, at least 0")
 
     @property
     def worker_count(self) -> int:

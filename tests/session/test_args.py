@@ -65,7 +65,9 @@ def test_args_print_what_is_asked_for(graph: ag.Graph) -> None:
     assert "options=RunOptions(timeout_s=None, trace=True" in repr(ag.RunArgs("y", options=ag.RunOptions(trace=True)))
 
 
-@pytest.mark.parametrize("wrong", [{"timeout_s": -1.0}, {"timeout_s": float("nan")}, {"results": "gpu"}])
+@pytest.mark.parametrize(
+    "wrong", [{"timeout_s": -1.0}, {"timeout_s": float("nan")}, {"timeout_s": "1"}, {"results": "gpu"}]
+)
 def test_options_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
     ((name, _),) = wrong.items()
     with pytest.raises(ValueError, match=f"^{name}="):
@@ -80,7 +82,11 @@ def test_options_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
         {"plan_cache_size": 0},
         {"max_pending_runs": -1},
         {"inline_budget_s": float("nan")},
+        {"inline_budget_s": "1"},
         {"workers": 0},
+        {"workers": 1.5},
+        {"workers": "2"},
+        {"threads": None},
         {"blas_threads": 0},
     ],
 )
@@ -104,3 +110,9 @@ def test_fetches_are_checked_when_args_are_made(graph: ag.Graph) -> None:
     itself.append(itself)
     with pytest.raises(FetchError, match="holds itself"):
         ag.RunArgs(itself)
+
+
+def test_options_of_another_type_are_refused_when_args_are_made(graph: ag.Graph) -> None:
+    wrong: Any = {"timeout_s": 1.0}
+    with pytest.raises(RunArgsError, match="expected RunOptions"):
+        ag.RunArgs("y", None, wrong)
