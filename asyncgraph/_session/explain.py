@@ -36,6 +36,9 @@ class Explanation:
             [(one.node, one.moves_to) for segment in plan.segments for one in segment.instructions if one.moves_to]
         )
 
+    def __repr__(self) -> str:
+        return str(self)  # What a prompt shows of it is what there is to see.
+
     def __str__(self) -> str:
         program = self.plan.program
         lines = [str(self.plan), "", "why:"]

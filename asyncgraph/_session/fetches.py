@@ -26,7 +26,7 @@ def leaves_of(fetches: object) -> list[Leaf]:
     try:
         _flatten(fetches, leaves, "fetches")
     except RecursionError as error:
-        raise FetchError("the fetches are nested too deeply: a list or dict in them holds itself") from error
+        raise FetchError("the fetches are nested too deeply, or a container in them holds itself") from error
     return leaves
 
 
@@ -61,6 +61,8 @@ def resolve(leaf: Leaf, graph: Graph, role: str = "fetch") -> Node:
             return graph[leaf]
         except NodeNotFoundError as error:
             raise FetchError(f"{role}: {error}") from None
+    if not isinstance(leaf, Node):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+        raise FetchError(f"{role}: {_described(leaf)}\n  expected a node, or the name of one")
     if leaf.graph is not graph:
         raise FetchError(
             f"{role}: {leaf!r} belongs to another graph than this session's {graph!r}\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar, final
 
 from .._exec.recorder import Recorder
@@ -28,7 +28,7 @@ class RunMetadata:
     wall_s: float
     node_count: int
     failures: tuple[BaseException, ...] = ()
-    _recorder: Recorder | None = None
+    _recorder: Recorder | None = field(default=None, repr=False)
 
     @property
     def trace(self) -> Trace | None:

@@ -68,3 +68,4 @@ def test_many_nodes_that_are_not_needed_are_counted() -> None:
         explanation = session.explain(y, {x: np.float64(1)})
     assert len(explanation.pruned) == 30
     assert str(explanation).endswith(" and 10 more")
+    assert repr(explanation) == str(explanation)

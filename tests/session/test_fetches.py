@@ -143,3 +143,15 @@ async def test_every_node_runs_at_most_once_a_run() -> None:
     async with ag.Session(graph) as session:
         await session.run([d, a, (b, {"c": c}), a, d])
     assert sorted(calls) == ["a", "b or c", "b or c", "d"]
+
+
+@pytest.mark.parametrize("key", [5, None, ("y",)])
+async def test_a_key_that_is_no_node_and_no_name_is_an_error_that_says_so(graph: ag.Graph, key: Any) -> None:
+    fetch = graph.nodes[-1]
+    async with ag.Session(graph) as session:
+        with pytest.raises(FetchError, match="expected a node, or the name of one"):
+            session.prepare(fetch, [key])
+        future = session.submit(fetch, dict.fromkeys(graph.nodes, 1.0))
+        with pytest.raises(FetchError, match="expected a node, or the name of one"):
+            future.fetched(key)
+        await future
