@@ -48,6 +48,11 @@ class Turn:
         return len(self._waiting)
 
     @property
+    def left_s(self) -> float:
+        """Seconds of inline work that this turn still has."""
+        return self.budget_s - self.spent_s
+
+    @property
     def has_time(self) -> bool:
         """Whether inline work may be done now, without overtaking what waits."""
         return self.spent_s < self.budget_s and not self._waiting

@@ -26,6 +26,9 @@ from .feeds import FeedBinder
 from .fetches import rebuild, resolve
 from .placement import Placer
 
+MOST_INLINE_CHUNKS: Final = 16
+"""Chunks of a plan that is run where it is called. Longer ones are runs that can be stopped between two chunks."""
+
 SMALL_GRAPH: Final = 2000
 """Nodes of a graph that is planned at once, on the loop: at 10 µs each. Larger ones are planned on a worker."""
 
@@ -56,9 +59,8 @@ class Request:
         self.plan: Final = plan
         self.binder: Final = FeedBinder(feeds)
         self.feed_order: Final = None if order == tuple(range(len(order))) else order
-        # One chunk is over in a fraction of the budget, so that nobody need look at the clock meanwhile.
         self.most_elements: Final = plan.work.most_elements(budget_s)
-        self.runs_inline: Final = plan.single and len(plan.inline_chunks) <= 1
+        self.runs_inline: Final = plan.single and len(plan.inline_chunks) <= MOST_INLINE_CHUNKS
         self._fetch_order: Final = tuple([answers[node] for node in fetches])
         seen: set[int] = set()
         self._repeated: Final = tuple(

@@ -9,11 +9,13 @@ from asyncio import Future
 from collections.abc import Generator
 from contextvars import copy_context
 from time import perf_counter
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Final, TypeVar, cast, final
 
 from .._exec.inline import explain_failure
 from .._exec.results import deliver
 from .._exec.turn import Turn
+from .._plan.chunk import Frame
+from .._plan.plan import Plan
 from .args import RunArgs, RunOptions
 from .engine import Engine, Request
 from .values import RunValues
@@ -21,8 +23,10 @@ from .values import RunValues
 T = TypeVar("T")
 
 
-def run_inline(engine: Engine, args: RunArgs[T], began: float) -> RunValues[T] | None:
-    """The values of a run of one chunk of kernels; `None`, and nothing done, if it is more, or new, or too large.
+def run_inline(engine: Engine, args: RunArgs[T], began: float, turn: Turn) -> RunValues[T] | Unfinished | None:
+    """The values of a cheap run; or what is left of it, when the turn has no time left for that.
+
+    `None`, and nothing done, if the run is new, or not cheap.
 
     Raises:
         RunArgsError: a value does not fit. Nothing has run.
@@ -31,24 +35,26 @@ def run_inline(engine: Engine, args: RunArgs[T], began: float) -> RunValues[T] |
     request = engine.known(args)
     if request is None or not request.runs_inline:
         return None
-    return run_request(request, args.fetches, tuple(args.feeds.values()), args.options, began)
+    return run_request(request, args.fetches, tuple(args.feeds.values()), args.options, began, turn)
 
 
 def run_request(
-    request: Request, fetches: Any, fed: tuple[Any, ...], options: RunOptions, began: float
-) -> RunValues[Any] | None:
+    request: Request, fetches: Any, fed: tuple[Any, ...], options: RunOptions, began: float, turn: Turn
+) -> RunValues[Any] | Unfinished | None:
     """As `run_inline`, for a request that runs inline, and the fed values in its order."""
+    plan = request.plan
+    if options.timeout_s is not None and len(plan.inline_chunks) > 1:
+        return None  # It may have to wait, and nobody would look at the clock.
     feeds, largest = request.bind(fed, options.copy_feeds)
     if largest > request.most_elements:
         return None
-    plan = request.plan
     frame = plan.frame(feeds)
     plan.count_run()
     try:
-        for chunk in plan.inline_chunks:
-            chunk.run(frame)
-        on_host = options.results == "host"
-        values = [deliver(one, frame, on_host) for one in plan.fetches]
+        position = _compute(plan, frame, 0, turn)
+        if position < len(plan.inline_chunks):
+            return Unfinished(request, fetches, options, began, frame, position)
+        return _values(request, fetches, options, began, frame)
     except BaseException as error:
         explain_failure(plan, 0, error)
         # A kept exception keeps this frame: it shall keep no arrays.
@@ -56,28 +62,89 @@ def run_request(
         feeds.clear()
         del fed
         raise
+
+
+def _compute(plan: Plan, frame: Frame, position: int, turn: Turn) -> int:
+    """Runs chunks while the turn has time; gives the first that has not run."""
+    chunks = plan.inline_chunks
+    count = len(chunks)
+    if count == 1:
+        chunks[0].run(frame)
+        return 1
+    until = perf_counter() + turn.left_s
+    while position < count:
+        chunks[position].run(frame)
+        position += 1
+        if perf_counter() > until:
+            break
+    return position
+
+
+def _values(request: Request, fetches: Any, options: RunOptions, began: float, frame: Frame) -> RunValues[Any]:
+    plan = request.plan
+    on_host = options.results == "host"
+    values = [deliver(one, frame, on_host) for one in plan.fetches]
     return RunValues(request.results(fetches, values), options, plan, perf_counter() - began, None)
 
 
 @final
-class QueuedRun(Generic[T]):
-    """Such a run, done in a later turn of the loop, since this one has no time left. To be awaited, once.
+class Unfinished:
+    """A cheap run whose turn had no time left for all of its chunks."""
 
-    What it is, is looked up when its turn comes: thousands that are started together must not spend the
-    turn on being put into the queue.
+    __slots__ = ("_began", "_fetches", "_frame", "_options", "_position", "_request")
+
+    def __init__(
+        self, request: Request, fetches: Any, options: RunOptions, began: float, frame: Frame, position: int
+    ) -> None:
+        self._request: Final = request
+        self._fetches: Final = fetches
+        self._options: Final = options
+        self._began: Final = began
+        self._frame: Final = frame
+        self._position = position
+
+    def go_on(self, turn: Turn) -> RunValues[Any] | Unfinished:
+        """The values, or itself if there is still more to do.
+
+        Raises:
+            BaseException: as `run_inline`.
+        """
+        plan = self._request.plan
+        try:
+            self._position = _compute(plan, self._frame, self._position, turn)
+            if self._position < len(plan.inline_chunks):
+                return self
+            return _values(self._request, self._fetches, self._options, self._began, self._frame)
+        except BaseException as error:
+            explain_failure(plan, 0, error)
+            self._frame.clear()
+            raise
+
+
+@final
+class QueuedRun:
+    """A cheap run, or the rest of one, done in later turns of the loop. To be awaited, once.
+
+    Fields:
+        _asked: what is run. Looked up when its turn comes: thousands that are started together must not spend
+            the turn on being put into the queue.
+        _rest: what is left of it, once it has begun.
+        _values: resolved with its values, or with `None` if it is not cheap.
     """
 
-    __slots__ = ("_args", "_began", "_context", "_engine", "_turn", "_values")
+    __slots__ = ("_asked", "_began", "_context", "_rest", "_turn", "_values")
 
-    def __init__(self, engine: Engine, args: RunArgs[T], began: float, turn: Turn) -> None:
-        self._engine = engine
-        self._args = args
-        self._began = began
-        self._turn = turn
-        self._context = copy_context()
-        self._values: Future[RunValues[T] | None] = turn.create_future()
+    def __init__(
+        self, asked: tuple[Engine, RunArgs[Any]] | None, began: float, turn: Turn, rest: Unfinished | None = None
+    ) -> None:
+        self._asked: Final = asked
+        self._began: Final = began
+        self._turn: Final = turn
+        self._rest = rest
+        self._context: Final = copy_context()
+        self._values: Final[Future[RunValues[Any] | None]] = turn.create_future()
 
-    def __await__(self) -> Generator[Any, None, RunValues[T] | None]:
+    def __await__(self) -> Generator[Any, None, RunValues[Any] | None]:
         self._turn.wait(self._slice)
         try:
             return (yield from self._values)
@@ -85,11 +152,22 @@ class QueuedRun(Generic[T]):
             del self  # A kept exception keeps this frame: it shall keep no arrays.
 
     def _slice(self) -> bool:
-        if not self._values.done():  # Nobody waits for it any more, if it is.
-            try:
-                values = self._context.run(run_inline, self._engine, self._args, self._began)
-            except BaseException as error:
-                self._values.set_exception(error)
-            else:
-                self._values.set_result(values)
+        if self._values.done():
+            return False  # Nobody waits for it any more.
+        try:
+            values = self._context.run(self._go_on)
+        except BaseException as error:
+            self._values.set_exception(error)
+            return False
+        if values.__class__ is Unfinished:
+            self._rest = cast("Unfinished", values)
+            return True
+        self._values.set_result(cast("RunValues[Any] | None", values))
         return False
+
+    def _go_on(self) -> RunValues[Any] | Unfinished | None:
+        if self._rest is not None:
+            return self._rest.go_on(self._turn)
+        assert self._asked is not None
+        engine, args = self._asked
+        return run_inline(engine, args, self._began, self._turn)

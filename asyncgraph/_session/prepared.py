@@ -11,7 +11,7 @@ from .._plan.compiler import no_checkpoint
 from ..errors import RunArgsError
 from .args import DEFAULT_OPTIONS, Fetches, RunArgs
 from .fetches import resolve
-from .inline import run_request
+from .inline import QueuedRun, Unfinished, run_request
 from .values import RunValues
 
 if TYPE_CHECKING:
@@ -45,9 +45,11 @@ class PreparedRun:
             turn = self._session.turn_with_time()
             if turn is not None:
                 try:
-                    done = run_request(self._request, self._fetches, values, DEFAULT_OPTIONS, began)
+                    done = run_request(self._request, self._fetches, values, DEFAULT_OPTIONS, began, turn)
                 finally:
                     turn.charge(perf_counter() - began)
+                if isinstance(done, Unfinished):
+                    done = await self._session.finish_in_turn(QueuedRun(None, began, turn, done))
                 if done is not None:
                     self._session.runs.started += 1
                     self._session.runs.ended += 1

@@ -32,7 +32,7 @@ from .explain import Explanation
 from .forks import generation
 from .future import RunFuture
 from .inflight import RunsInFlight
-from .inline import QueuedRun, run_inline
+from .inline import QueuedRun, Unfinished, run_inline
 from .prepared import PreparedRun
 from .statistics import SessionStatistics
 from .streams import RunMap, RunStream
@@ -125,20 +125,22 @@ class Session:
         turn, runs = host.turn, self.runs
         try:
             if asked.options.allow_inline and runs.executing < self.config.max_concurrent_runs:
+                values: RunValues[Any] | Unfinished | None = None
                 if turn.has_time:
                     try:
-                        values = run_inline(self.engine, asked, began)
+                        values = run_inline(self.engine, asked, began, turn)
                     finally:
                         # Also of runs that fail: who tries again and again must still let the loop go on.
                         turn.charge(perf_counter() - began)
+                    if values.__class__ is Unfinished:
+                        values = await self.finish_in_turn(QueuedRun(None, began, turn, cast("Unfinished", values)))
                 elif asked.options.timeout_s is None:
-                    values = await self._run_in_turn(asked, began, turn)
-                else:
-                    values = None
+                    runs.check_load()
+                    values = await self.finish_in_turn(QueuedRun((self.engine, asked), began, turn))
                 if values is not None:
                     runs.started += 1
                     runs.ended += 1
-                    return values
+                    return cast("RunValues[Any]", values)
             future = self._start(asked, began)
             turn.do(future.slice)
             try:
@@ -151,14 +153,13 @@ class Session:
             del asked, args, feeds
             raise
 
-    async def _run_in_turn(self, args: RunArgs[T], began: float, turn: Turn) -> RunValues[T] | None:
-        """As `run_inline`, in a later turn of the loop."""
-        self.runs.check_load()
+    async def finish_in_turn(self, queued: QueuedRun) -> RunValues[Any] | None:
+        """The values of a cheap run that is done in later turns of the loop; `None` if it turns out not to be cheap."""
         self.runs.inline += 1
         try:
-            return await QueuedRun(self.engine, args, began, turn)
+            return await queued
         finally:
-            del args  # As in `run`.
+            del queued  # As in `run`.
             self.runs.leave_inline()
 
     def _start(self, args: RunArgs[T], began: float, prepare: bool = False) -> RunFuture[T]:
