@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, final
+from numbers import Integral, Real
+from typing import Any, Final, Literal, cast, final
 
+from ..errors import SpecError, SpecTypeError
 from .spec import ArraySpec
 
 Where = Literal["thread", "inline"]
@@ -24,6 +26,9 @@ class Retry:
         attempts: how many calls at most, the first included; at least 1.
         backoff_s: seconds before the second call; each further wait is twice the last.
         on: the exceptions that are tried again; others end the run at once.
+
+    Raises:
+        SpecError, SpecTypeError: a field has a value that means nothing.
     """
 
     attempts: int = 3
@@ -31,10 +36,17 @@ class Retry:
     on: tuple[type[Exception], ...] = (Exception,)
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
-            raise ValueError(f"a call is made at least once: attempts={self.attempts}")
-        if self.backoff_s < 0:
-            raise ValueError(f"a wait cannot be negative: backoff_s={self.backoff_s}")
+        if not (isinstance(self.attempts, Integral) and self.attempts >= 1):
+            raise SpecError(f"attempts={self.attempts!r}: give an int of at least 1, as a call is made at least once")
+        if not (isinstance(self.backoff_s, Real) and self.backoff_s >= 0):
+            raise SpecError(f"backoff_s={self.backoff_s!r}: give seconds, at least 0")
+        on: Any = self.on
+        if not isinstance(on, tuple) or not all(map(_is_exception_class, cast("tuple[Any, ...]", on))):
+            raise SpecTypeError(f"on={on!r}: give a tuple of classes of Exception, such as (ConnectionError,)")
+
+
+def _is_exception_class(one: object) -> bool:
+    return isinstance(one, type) and issubclass(one, Exception)
 
 
 @final

@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from ..errors import GraphError, SpecTypeError
 
@@ -81,9 +81,9 @@ def name_scope(name: str | None) -> Generator[str]:
         GraphError: the name has characters that no scope's name may have.
     """
     scope = _current.get()
-    if not name:
+    if name is None or (type(name) is str and not name):
         prefix = ""
-    elif not _SCOPE_NAME.match(name):
+    elif not (isinstance(name, str) and _SCOPE_NAME.match(name)):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
         raise GraphError(f"{name!r} cannot name a scope\n  use letters, digits, '_', '.', '-' and '/'")
     elif name.endswith("/"):
         prefix = name
@@ -123,7 +123,8 @@ def control_dependencies(nodes: Iterable[Node] | None) -> Generator[None]:
         after: tuple[Node, ...] = ()
     else:
         # Strings are iterable too, and a name is the likely mistake.
-        given = list(nodes) if not isinstance(nodes, (str, Node)) else [nodes]
+        one = isinstance(nodes, (str, Node)) or not isinstance(nodes, Iterable)  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+        given: list[Any] = [nodes] if one else list(nodes)
         for node in given:
             if type(node) is not Node:
                 raise SpecTypeError(f"control_dependencies takes a list of nodes, not {node!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import partial, update_wrapper
+from numbers import Real
 from types import MethodType
 from typing import Any, Final, cast, final, overload
 
@@ -212,9 +213,13 @@ def _made(
             f"{function!r} is an async generator: an op gives one value\n"
             "  return a list, or make a session.map over its items"
         )
-    if timeout_s is not None and not timeout_s > 0:
+    if timeout_s is not None and not (isinstance(timeout_s, Real) and timeout_s > 0):
         raise SpecTypeError(f"timeout_s={timeout_s!r}: give a positive number of seconds, or None")
+    if name is not None and not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+        raise SpecTypeError(f"name={name!r}: give a text, or None")
     rule = Retry(attempts=retry) if isinstance(retry, int) else retry
+    if rule is not None and not isinstance(rule, Retry):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+        raise SpecTypeError(f"retry={rule!r}: give a number of calls, a Retry, or None")
     is_async = inspect.iscoroutinefunction(bare)
     if where == "inline" and not is_async and rule is not None and rule.backoff_s:
         raise SpecTypeError(f"{rule!r} with where='inline' would hold the loop while it waits\n  leave out one of them")

@@ -74,8 +74,8 @@ def test_scopes_and_nodes_share_their_names(graph: Graph) -> None:
             assert prefix == "a_1/"
 
 
-@pytest.mark.parametrize("name", ["two words", "/a", "-a", "a\n"])
-def test_what_cannot_name_a_scope_is_an_error(graph: Graph, name: str) -> None:
+@pytest.mark.parametrize("name", ["two words", "/a", "-a", "a\n", 3])
+def test_what_cannot_name_a_scope_is_an_error(graph: Graph, name: Any) -> None:
     with graph, pytest.raises(GraphError, match="cannot name a scope\n  use letters"), name_scope(name):
         pass
 
@@ -130,8 +130,8 @@ def test_a_device_is_written_in_many_ways_and_known_by_one(written: str | None, 
     assert canonical_device(written) == canonical
 
 
-@pytest.mark.parametrize("written", ["", "gpu:", "gpu:x", "gpu:-1", ":0", "gpu:0:1", "gpu 0", "gpu:0\n"])
-def test_what_is_no_device_is_an_error_that_says_what_to_write(written: str) -> None:
+@pytest.mark.parametrize("written", ["", "gpu:", "gpu:x", "gpu:-1", ":0", "gpu:0:1", "gpu 0", "gpu:0\n", 0])
+def test_what_is_no_device_is_an_error_that_says_what_to_write(written: Any) -> None:
     with pytest.raises(GraphError) as caught, device(written):
         pass
     assert str(caught.value) == (f"{written!r} is not the name of a device\n  write, for example, 'cpu:0' or 'gpu:1'")
@@ -177,7 +177,7 @@ def test_one_node_stands_for_a_list_of_it(graph: Graph) -> None:
             assert _after(a + a) == ["a"]
 
 
-@pytest.mark.parametrize("wrong", ["a", ["a"], [1], [None]])
+@pytest.mark.parametrize("wrong", ["a", ["a"], [1], [None], 3])
 def test_what_is_no_node_is_no_control_dependency(graph: Graph, wrong: Any) -> None:
     expected = pytest.raises(SpecTypeError, match="control_dependencies takes a list of nodes, not ")
     with graph, expected, control_dependencies(wrong):

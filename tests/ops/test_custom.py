@@ -316,6 +316,13 @@ async def generator() -> Any:
         (lambda: ag.op(spec="float32[")(add), SpecError, "float32"),
         (lambda: ag.op(retry=0)(add), ValueError, "attempts=0"),
         (lambda: ag.op(retry=Retry(backoff_s=-1.0))(add), ValueError, "backoff_s=-1.0"),
+        (lambda: ag.op(timeout_s="1")(add), SpecTypeError, "timeout_s='1'"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: ag.op(name=3)(add), SpecTypeError, "name=3"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: ag.op(retry="3")(add), SpecTypeError, "retry='3'"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Retry(attempts="3"), SpecError, "attempts='3'"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Retry(on=[OSError]), SpecTypeError, "a tuple of classes of Exception"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Retry(on=("OSError",)), SpecTypeError, "a tuple of classes of Exception"),  # pyright: ignore[reportArgumentType]  # the point
+        (lambda: Retry(on=(KeyboardInterrupt,)), SpecTypeError, "a tuple of classes of Exception"),  # pyright: ignore[reportArgumentType]  # the point
         (lambda: ag.op(where="inline", retry=Retry(backoff_s=1.0))(add), SpecTypeError, "hold the loop while it waits"),
     ],
 )
