@@ -56,7 +56,9 @@ def as_exact_array(value: object, dtype: DType | None) -> _Array:
     if array.size == 0 and (convert is not None or _is_literal(value)):
         return array.astype(dtype)
     if convert is None:
-        if np.can_cast(array.dtype, dtype, "safe") and array.dtype.kind == dtype.kind:
+        # Fields would be matched by their places, whatever they are called.
+        alike = array.dtype.kind == dtype.kind and array.dtype.names == dtype.names
+        if alike and np.can_cast(array.dtype, dtype, "safe"):
             return array.astype(dtype)
         raise WrongTypeError(f"{array.dtype} is never converted to {dtype}")
     return convert(array, dtype, value)

@@ -87,6 +87,7 @@ REFUSED: list[tuple[str, Any, type[FeedError], str]] = [
     ("float64", np.ma.array([1.0], mask=[True]), FeedTypeError, "masked array, whose mask would be lost"),
     ("float64", [[1, 2], [3]], FeedError, "inhomogeneous"),
     ("U2", "abc", FeedTypeError, "<U3 is never converted to <U2"),
+    ("i4,i4", np.zeros(2, [("f1", "i4"), ("f0", "i4")]), FeedTypeError, "is never converted to"),
     ("datetime64[ns]", np.array(["3000-01-01"], "M8[D]"), FeedOverflowError, "3000-01-01 is out of range"),
     ("datetime64[D]", np.array(["2024-01-01T05"], "M8[h]"), FeedTypeError, "is never converted to"),
 ]
