@@ -207,6 +207,11 @@ class Graph:
         # np.float64 is a float, but takes part in promotion with its own dtype.
         if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
             return value
+        if isinstance(value, np.matrix):
+            raise SpecTypeError(
+                f"{op}: an operand is an np.matrix, for which operators mean something else than for arrays\n"
+                "  give np.asarray(matrix), and write @ for the product of matrices"
+            )
         try:
             return self.constant(value)
         except SpecTypeError as error:

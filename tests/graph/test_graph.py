@@ -351,6 +351,17 @@ def test_an_operand_that_cannot_be_a_constant_is_an_error_that_names_the_op(grap
             x + wrong
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_a_matrix_is_no_operand_since_its_operators_mean_something_else(graph: Graph) -> None:
+    with graph:
+        x = placeholder("float64", (2, 2))
+    matrix = np.matrix([[1, 2], [3, 4]])
+    for build in (lambda: x * matrix, lambda: matrix * x):
+        with pytest.raises(SpecTypeError, match=r"multiply: an operand is an np\.matrix"):
+            build()
+    assert (x * np.asarray(matrix)).op.name == "multiply"
+
+
 def test_a_graph_prints_a_line_for_each_node(graph: Graph) -> None:
     with graph:
         x = placeholder("float32", ("n", 2), name="x")
