@@ -292,9 +292,9 @@ def _checked_one(result: object, spec: ArraySpec, node: Node) -> Any:
     except ConversionError as error:
         reason = f": {error}"
     else:
-        # Python numbers take the spec's dtype; an array has one of its own, and keeps it.
-        own_dtype = cast("np.ndarray[Any, Any]", result).dtype if isinstance(result, _ARRAYS) else spec.dtype
-        if spec.dtype in (None, own_dtype) and fits(array.shape, spec.shape):
+        # Python numbers take the spec's dtype; an array has one of its own, and keeps it, in native byte order.
+        own_dtype = cast("np.ndarray[Any, Any]", result).dtype if isinstance(result, _ARRAYS) else array.dtype
+        if spec.dtype in (None, own_dtype.newbyteorder("=")) and fits(array.shape, spec.shape):
             return array
     # Outside the `except`: the error keeps no frames of the conversion, which keep the array.
     raise NodeResultError(f"{node.name!r} returned {_described(result)}{reason}\n  expected: {spec!r}")

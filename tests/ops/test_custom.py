@@ -245,6 +245,8 @@ def test_an_op_with_a_spec_has_it_and_its_value_fits(graph: ag.Graph) -> None:
     assert (made.dtype, made.shape) == (np.dtype("float32"), ("n", 2))
     assert run(made)[0].shape == (3, 2)
     assert run(ag.op(spec="float32[?]")(lambda: [1, 2.5]).node())[0].dtype == np.float32
+    big_endian = run(ag.op(spec="float32[?]")(lambda: np.array([1, 2.5], ">f4")).node())[0]
+    assert (big_endian.dtype.isnative, big_endian.tolist()) == (True, [1, 2.5])
 
 
 @pytest.mark.parametrize(
