@@ -19,7 +19,7 @@ from .._plan.ownership import Owner
 from .._plan.plan import Plan
 from .._plan.program import Checkpoint
 from .._registry import registry
-from ..errors import FeedError, FetchError
+from ..errors import FeedError, FetchError, GraphError, SessionError
 from .args import RunArgs, key_of, leaves_in
 from .config import SessionConfig
 from .feeds import FeedBinder
@@ -94,9 +94,18 @@ class Request:
 
 @final
 class Engine:
-    """Requests and plans of a graph. Any thread may call anything; no lock is held while a plan is made."""
+    """Requests and plans of a graph. Any thread may call anything; no lock is held while a plan is made.
+
+    Raises:
+        GraphError: `graph` is none.
+        SessionError: `config` is no `SessionConfig`.
+    """
 
     def __init__(self, graph: Graph, config: SessionConfig) -> None:
+        if not isinstance(graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+            raise GraphError(f"a session runs a Graph, not {graph!r}\n  write Session(graph), and fetch nodes in run")
+        if not isinstance(config, SessionConfig):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+            raise SessionError(f"config={config!r}\n  expected a SessionConfig, such as SessionConfig(workers=2)")
         self.graph: Final = graph
         self.config: Final = config
         self.placer: Final = Placer(registry, config.device, config.soft_placement)

@@ -23,6 +23,8 @@ class PreparedRun:
     """`await prepared(a, b)` is `await session.run(RunArgs(fetches, {x: a, y: b}))`. Made by `Session.prepare`."""
 
     def __init__(self, session: Session, fetches: Fetches, feeds: Sequence[Node | str]) -> None:
+        if isinstance(feeds, (Node, str)):
+            raise RunArgsError(f"the feeds are {feeds!r}\n  expected a list of nodes and names: prepare(y, [x])")
         self._session: Final = session
         self._feeds: Final = tuple([resolve(key, session.graph, "feed") for key in feeds])
         if len(set(self._feeds)) < len(self._feeds):

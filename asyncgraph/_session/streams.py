@@ -143,8 +143,8 @@ class RunMap(_Stream[RunValues[T]], Generic[T]):
         concurrency: int,
         ordered: bool,
     ) -> None:
-        if concurrency < 1:
-            raise RunArgsError(f"concurrency={concurrency}: at least one run is in flight")
+        if not isinstance(concurrency, int) or concurrency < 1:  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+            raise RunArgsError(f"concurrency={concurrency!r}: give an int of at least 1: how many runs are in flight")
         self._session: Final = session
         self._concurrency: Final = concurrency
         self._ordered: Final = ordered

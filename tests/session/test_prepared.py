@@ -47,6 +47,9 @@ async def test_preparing_says_what_is_wrong_with_fetches_and_feeds() -> None:
         session.prepare(y, feeds=[a])
     with pytest.raises(RunArgsError, match="a node is fed twice: a, a"):
         session.prepare(y, feeds=[a, "a"])
+    for one in (a, "a"):
+        with pytest.raises(RunArgsError, match="expected a list of nodes and names"):
+            session.prepare(a, feeds=one)  # pyright: ignore[reportArgumentType]  # the point
     with pytest.raises(FetchError):
         session.prepare("nothing")
 

@@ -202,6 +202,17 @@ def test_a_session_that_could_not_be_made_is_finalized_in_silence() -> None:
     gc.collect()
 
 
+@pytest.mark.parametrize("kind", [ag.Session, ag.BlockingSession])
+def test_a_session_of_no_graph_or_no_configuration_is_refused(kind: Any) -> None:
+    with ag.Graph() as graph:
+        node = ag.constant(1.0)
+    with pytest.raises(GraphError, match="a session runs a Graph, not <constant"):
+        kind(node)
+    with pytest.raises(SessionError, match="expected a SessionConfig"):
+        kind(graph, config={"workers": 1})
+    gc.collect()
+
+
 def step(coroutine: Coroutine[Any, Any, Any]) -> None:
     """Drives a coroutine as a loop would that is not asyncio's."""
     try:

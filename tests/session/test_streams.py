@@ -290,6 +290,8 @@ async def test_a_map_says_what_is_wrong_with_its_arguments() -> None:
     async with ag.Session(graph) as session:
         with pytest.raises(RunArgsError, match="concurrency=0"):
             session.map([], concurrency=0)
+        with pytest.raises(RunArgsError, match="concurrency='2'"):
+            session.map([], concurrency="2")  # pyright: ignore[reportArgumentType]  # the point
         with pytest.raises(FetchError, match="None"):
             await anext(session.map([None], concurrency=1))  # pyright: ignore[reportArgumentType]  # the point
         assert [one async for one in session.map([], concurrency=1)] == []
