@@ -163,7 +163,7 @@ FUNCTIONS: list[Callable[..., Any]] = [
 ]
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=repr)
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: getattr(one, "__qualname__", type(one).__name__))
 def test_a_function_that_other_processes_find_comes_back(graph: Graph, function: Callable[..., Any]) -> None:
     with graph:
         op(name="f")(function).node(placeholder(None))
