@@ -176,7 +176,7 @@ class CallSite:
             # If its run is over, what is said of that is enough.
             if self._call.timeout_s is not None and self.time_left_s() < 0 and not self.scope.over:
                 raise timed_out(self.node)
-            return checked(result, self._call.spec, self.node)
+            return checked(result, self._call.spec, self.node, self.args)
 
     async def wait(self, first: Awaited | None = None) -> Any:
         """Calls the function and awaits what it returns; `first` is what a call in a thread gave already.
@@ -193,7 +193,7 @@ class CallSite:
                     raise
                 await asyncio.sleep(wait_s)
             else:
-                return checked(result, self._call.spec, self.node)
+                return checked(result, self._call.spec, self.node, self.args)
 
     async def _timed(self, first: Awaited | None) -> Any:
         if self._call.timeout_s is None:
@@ -261,8 +261,10 @@ def guarded(value: Any) -> Any:
     return value
 
 
-def checked(result: object, spec: ArraySpec | tuple[ArraySpec, ...] | None, node: Node) -> Any:
+def checked(result: object, spec: ArraySpec | tuple[ArraySpec, ...] | None, node: Node, args: Sequence[Any]) -> Any:
     """`result`, if it fits what the op said that it returns.
+
+    A name is one size in all that it returns, and in `args`, the values of the node's inputs.
 
     Raises:
         NodeResultError: it does not, or is a node.
@@ -274,16 +276,34 @@ def checked(result: object, spec: ArraySpec | tuple[ArraySpec, ...] | None, node
         )
     if spec is None:
         return result
+    sizes = _sizes_of(node, args)
     if isinstance(spec, ArraySpec):
-        return _checked_one(result, spec, node)
+        return _checked_one(result, spec, node, sizes)
     parts = list(cast("Sequence[object]", result)) if isinstance(result, (tuple, list)) else None
     if parts is None or len(parts) != len(spec):
         expected = f"a tuple of {len(spec)}: {', '.join(map(repr, spec))}"
         raise NodeResultError(f"{node.name!r} returned {_described(result)}\n  expected: {expected}")
-    return tuple([_checked_one(one, each, node) for one, each in zip(parts, spec, strict=True)])
+    return tuple([_checked_one(one, each, node, sizes) for one, each in zip(parts, spec, strict=True)])
 
 
-def _checked_one(result: object, spec: ArraySpec, node: Node) -> Any:
+def _sizes_of(node: Node, args: Sequence[Any]) -> dict[str, int]:
+    """The sizes that the values of a node's inputs give to the names in their specs."""
+    sizes: dict[str, int] = {}
+    for one, value in zip(node.inputs, args, strict=False):  # A call that was given up has no arguments any more.
+        if isinstance(value, np.ndarray):
+            _differing_name(cast("np.ndarray[Any, Any]", value).shape, one.spec, sizes)
+    return sizes
+
+
+def _differing_name(shape: tuple[int, ...], spec: ArraySpec, sizes: dict[str, int]) -> str | None:
+    """Adds the sizes that `shape` gives to the names of `spec`; the first name that has another size already."""
+    for dim, size in zip(spec.shape or (), shape, strict=False):
+        if isinstance(dim, str) and sizes.setdefault(dim, size) != size:
+            return dim
+    return None
+
+
+def _checked_one(result: object, spec: ArraySpec, node: Node, sizes: dict[str, int]) -> Any:
     if spec is ANY:
         return result
     reason = ""
@@ -295,7 +315,10 @@ def _checked_one(result: object, spec: ArraySpec, node: Node) -> Any:
         # Python numbers take the spec's dtype; an array has one of its own, and keeps it, in native byte order.
         own_dtype = cast("np.ndarray[Any, Any]", result).dtype if isinstance(result, _ARRAYS) else array.dtype
         if spec.dtype in (None, own_dtype.newbyteorder("=")) and fits(array.shape, spec.shape):
-            return array
+            name = _differing_name(array.shape, spec, sizes)
+            if name is None:
+                return array
+            reason = f": in this call {name!r} is {sizes[name]}"
     # Outside the `except`: the error keeps no frames of the conversion, which keep the array.
     raise NodeResultError(f"{node.name!r} returned {_described(result)}{reason}\n  expected: {spec!r}")
 

@@ -1,4 +1,7 @@
-"""The arguments of a user op's call: any nesting of containers, with nodes in it.
+"""The arguments of a user op's call: any nesting of lists, tuples and dicts, with nodes in it.
+
+Subclasses count as what they derive from, named tuples among them. Nothing else is searched: a dataclass
+may be any object at all, to be handed on as the one that it is.
 
 Containers are copied when the node is built, so that what happens to them later is not seen, and again
 for every call, so that what an op does to them stays in that call. Arrays are copied once, and are

@@ -50,7 +50,7 @@ class OpFunction:
         update_wrapper(self, declared)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """A node, if there is one anywhere in the arguments; otherwise what the function returns."""
+        """A node, if there is one in the arguments, where `node` says; otherwise what the function returns."""
         if holds_node(args) or (kwargs and holds_node(kwargs)):
             return self.node(*args, **kwargs)
         return self._function(*args, **kwargs)
@@ -58,13 +58,15 @@ class OpFunction:
     def node(self, *args: Any, **kwargs: Any) -> Any:
         """The node of one call; a tuple of nodes if `spec=` says that there are several outputs.
 
-        Lists, tuples, dicts and arrays among the arguments are copied now; nodes in them, at any depth,
-        are replaced by their values when the call is made. `name=` names the node, unless the function
-        takes a `name` itself.
+        Lists, tuples, dicts, sets, bytearrays and arrays among the arguments are copied now. Nodes in lists,
+        tuples (named ones too) and the values of dicts, at any depth, are replaced by their values when the
+        call is made. Nothing else is searched: a dataclass or a deque reaches the function as it is, with
+        any nodes that it holds. `name=` names the node, unless the function takes a `name` itself.
 
         Raises:
             GraphError: the nodes belong to several graphs, or there is none and no current graph.
-            SpecTypeError: the arguments do not fit the function's signature.
+            SpecTypeError: the arguments do not fit the function's signature; or there is a node in a set, or
+                as the key of a dict.
         """
         name = None if self._names_itself else kwargs.pop("name", None)
         self._check(args, kwargs)
@@ -155,10 +157,10 @@ def op(
 ) -> OpFunction | Callable[[Callable[..., Any]], OpFunction]:
     """Turns a function, sync or async, into an op: `@op`, `@op(...)`, or `op(function, ...)`.
 
-    Called with a node anywhere in its arguments it builds a node; otherwise it just runs. Arrays reach
-    it read-only; what it returns is the node's value, as it is. Sync functions run on a thread of the
-    session's pool, in a copy of the caller's context; async ones on the session's loop. What a sync
-    function returns is awaited if it can be.
+    Called with a node among its arguments, or in lists, tuples and dicts of them, it builds a node; otherwise
+    it just runs. Arrays reach it read-only; what it returns is the node's value, as it is. Sync functions run
+    on a thread of the session's pool, in a copy of the caller's context; async ones on the session's loop.
+    What a sync function returns is awaited if it can be.
 
     A function is async if calling it is known to give a coroutine; of any other it is the value that tells:
     a lambda, a partial or a decorated function may return a coroutine, an asyncio or a concurrent future, or
@@ -172,7 +174,9 @@ def op(
         function: what is called: any callable that is no async generator.
         name: what nodes are called; the function's own name if left out.
         spec: what it returns, an `ArraySpec` or its text; checked on every call. A tuple of specs, or a
-            named tuple of them, says that it returns as many outputs, each a node of its own.
+            named tuple of them, says that it returns as many outputs, each a node of its own. A named
+            dimension must be one size in all that a call is given and returns; sizes that the name has
+            elsewhere in the run are not looked at.
         pure: equal arguments give equal results and nothing else happens, so that calls may be merged.
         where: "thread", or "inline" for sync functions that are done in microseconds: they run on the loop.
         retry: how many calls at most, or a `Retry`, which also says when. Neither a value that does not fit

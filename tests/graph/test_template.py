@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict
+from collections import OrderedDict, defaultdict, deque
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,3 +154,15 @@ def test_a_container_that_holds_itself_is_an_error(node: ag.Node) -> None:
     for refuse in (holds_node, lambda value: template_of((value,), {})):
         with pytest.raises(SpecTypeError, match="holds itself"):
             refuse(itself)
+
+
+def test_dataclasses_and_other_objects_are_not_searched_for_nodes(node: ag.Node) -> None:
+    @dataclass
+    class Holder:
+        held: ag.Node
+
+    for argument in (Holder(node), deque([node])):
+        template, nodes = template_of((argument,), {})
+        assert nodes == ()
+        assert template.fill(())[0][0] is argument
+        assert not holds_node(argument)

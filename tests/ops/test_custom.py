@@ -269,6 +269,35 @@ def test_a_value_that_does_not_fit_the_spec_is_an_error_that_shows_both(
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("spec", "value", "message"),
+    [
+        ("float64[n,n]", np.ones((2, 3)), r"float64\[2,3\]: in this call 'n' is 2\n  expected: float64\[n,n\]"),
+        (("float64[m]", "float64[m]"), (np.ones(2), np.ones(3)), r"float64\[3\]: in this call 'm' is 2"),
+        ("float64[n]", np.ones(5), r"float64\[5\]: in this call 'n' is 2"),
+        (("?[...]", "float64[?,n]"), (1.0, np.ones((2, 5))), r"float64\[2,5\]: in this call 'n' is 2"),
+    ],
+)
+def test_a_name_is_one_size_in_what_a_call_is_given_and_returns(
+    graph: ag.Graph, spec: Any, value: Any, message: str
+) -> None:
+    async def later(_: Any) -> Any:
+        return value
+
+    x = ag.placeholder("float64", ("n",))
+    for function in (lambda _: value, later):
+        made = ag.op(spec=spec, name="f")(function)(x)
+        with ag.BlockingSession(graph) as session, pytest.raises(NodeResultError, match=message):
+            session.run(made, {x: [1.0, 2.0]})
+
+
+def test_a_name_is_as_large_as_a_call_says_where_its_arguments_do_not_name_it(graph: ag.Graph) -> None:
+    x = ag.placeholder("float64", ("n",))
+    made = ag.op(spec="float64[n,m,n,?]")(lambda _: np.ones((2, 0, 2, 7)))(x)
+    with ag.BlockingSession(graph) as session:
+        assert session.run(made, {x: [1.0, 2.0]}).results.shape == (2, 0, 2, 7)
+
+
 def test_a_tuple_of_specs_gives_a_tuple_of_nodes_of_one_call(graph: ag.Graph) -> None:
     calls: list[int] = []
 
