@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, final,
 
 from .._graph.node import Node
 from ..abc import Array
-from ..errors import RunArgsError
+from ..errors import RunArgsError, RunTimeoutError
 from .fetches import Leaf, leaves_of, rebuild
 
 T = TypeVar("T")
@@ -36,7 +36,8 @@ class RunOptions:
 
     Fields:
         timeout_s: seconds from the call until the run is ended with `RunTimeoutError`, whatever it is
-            doing; `None` is no limit.
+            doing; `None` is no limit. If they are over before anything has run, nothing does: so it is
+            with 0, always. Fetches and feeds are checked first.
         trace: whether to time every node; see `RunMetadata`. Slower, and never emitted code.
         results: "host" gives NumPy arrays; "device" leaves values where they were computed, in their
             backend's own arrays, which are not to be written to: they may share memory.
@@ -58,10 +59,10 @@ class RunOptions:
         if self.results not in ("host", "device"):
             raise RunArgsError(f"results={self.results!r}: give 'host' or 'device'")
 
-    @property
-    def allow_inline(self) -> bool:
-        """Whether a run may be done where it is called: there is nothing to time, and some time to do it in."""
-        return not self.trace and (self.timeout_s is None or self.timeout_s > 0)
+
+def out_of_time(options: RunOptions) -> RunTimeoutError:
+    """The error of a run that took longer than its options allow."""
+    return RunTimeoutError(f"the run took longer than its timeout_s={options.timeout_s}")
 
 
 DEFAULT_OPTIONS: Final = RunOptions()

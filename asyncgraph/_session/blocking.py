@@ -39,7 +39,8 @@ class BlockingSession:
 
     Plans without async ops run in the calling thread, one node after the other, without a hop. Async ops
     run on one private event loop, in a thread that is started when it is first needed. A context manager;
-    one that is never closed warns.
+    one that is never closed warns. It has `run`, `submit`, `explain` and `close`; `prepare`, `stream`, `map` and
+    `statistics` are of `Session` alone.
 
     Args:
         graph: what is run; the current graph if left out.

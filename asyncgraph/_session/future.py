@@ -18,8 +18,8 @@ from .._exec.results import deliver
 from .._exec.run import Run
 from .._graph.node import Node
 from .._plan.plan import Plan
-from ..errors import FetchError, RunTimeoutError
-from .args import RunArgs
+from ..errors import FetchError
+from .args import RunArgs, out_of_time
 from .engine import SMALL_GRAPH, Request
 from .fetches import leaves_of, resolve
 from .values import RunMetadata, RunValues
@@ -223,9 +223,16 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         self._session.host.turn.do(self.slice)
 
     def start(self) -> None:
-        """Starts the run: admitted, its feeds in hand."""
+        """Starts the run: admitted, its feeds in hand.
+
+        Raises:
+            RunTimeoutError: its time is over. Nothing has run.
+        """
         assert self._request is not None
         assert self._values is not None
+        options = self._args.options
+        if options.timeout_s is not None and perf_counter() - self._began >= options.timeout_s:
+            raise out_of_time(options)
         plan, host = self._request.plan, self._session.host
         frame = plan.frame(self._values)
         self._values = None
@@ -248,8 +255,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
     def _out_of_time(self) -> None:
         if not self.done():
-            timeout_s = self._args.options.timeout_s
-            self._stop(RunTimeoutError(f"the run took longer than its timeout_s={timeout_s}"))
+            self._stop(out_of_time(self._args.options))
 
     def _check_in_time(self) -> None:
         if self._stopping is not None:

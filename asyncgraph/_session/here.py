@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from asyncio import CancelledError
 from contextvars import copy_context
-from dataclasses import replace
 from math import inf
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, final
@@ -18,8 +17,7 @@ from .._plan.chunk import Frame
 from .._plan.lower import Kind
 from .._plan.plan import Plan
 from .._plan.segment import Segment
-from ..errors import RunTimeoutError
-from .args import RunArgs
+from .args import RunArgs, out_of_time
 from .engine import Request
 from .values import RunValues
 
@@ -56,9 +54,7 @@ class RunHere:
         self._args = RunArgs[Any](args.fetches, None, options)
         request = self.session.engine.request(args, self._check_time)
         if request.plan.needs_loop:
-            left_s = None if options.timeout_s is None else max(0.0, self._deadline - perf_counter())
-            timed = RunArgs[Any](args.fetches, args.feeds, replace(options, timeout_s=left_s))
-            return self.session.on_loop().run(timed)
+            return self.session.on_loop().run(self._began, args)
         feeds, _ = request.bind(tuple(args.feeds.values()), options.copy_feeds)
         del args  # The frames of what a node raises lead back to this one.
         return self._values(request, feeds)
@@ -79,6 +75,7 @@ class RunHere:
         return RunValues(results, options, plan, perf_counter() - self._began, self._recorder)
 
     def _run(self, plan: Plan, frame: Frame) -> None:
+        self._check_time()  # Also of a plan without segments.
         unread = dict(plan.readers)
         for segment in plan.segments:
             self._check_time()
@@ -132,5 +129,5 @@ class RunHere:
         return error
 
     def _check_time(self) -> None:
-        if perf_counter() > self._deadline:
-            raise RunTimeoutError(f"the run took longer than its timeout_s={self._args.options.timeout_s}")
+        if perf_counter() >= self._deadline:
+            raise out_of_time(self._args.options)

@@ -48,6 +48,8 @@ def run_request(
     feeds, largest = request.bind(fed, options.copy_feeds)
     if largest > request.most_elements:
         return None
+    if options.timeout_s is not None and perf_counter() - began >= options.timeout_s:
+        return None  # Its time is over already: a run in flight says so.
     frame = plan.frame(feeds)
     plan.count_run()
     try:

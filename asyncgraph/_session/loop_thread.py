@@ -35,9 +35,9 @@ class LoopThread:
         self._thread.start()
         self._started.wait()
 
-    def run(self, args: RunArgs[Any]) -> RunValues[Any]:
-        """As `Session.run`, for another thread."""
-        values: RunValues[Any] = self._do(partial(self._session.run, args))
+    def run(self, began: float, args: RunArgs[Any]) -> RunValues[Any]:
+        """As `Session.run_since`, for another thread."""
+        values: RunValues[Any] = self._do(partial(self._session.run_since, began, args))
         return values
 
     def wait(self, awaited: Awaited, site: CallSite, left_s: float | None) -> Any:

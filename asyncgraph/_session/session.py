@@ -124,7 +124,7 @@ class Session:
             host = self._open()
         turn, runs = host.turn, self.runs
         try:
-            if asked.options.allow_inline and runs.executing < self.config.max_concurrent_runs:
+            if not asked.options.trace and runs.executing < self.config.max_concurrent_runs:
                 values: RunValues[Any] | Unfinished | None = None
                 if turn.has_time:
                     try:
@@ -141,17 +141,24 @@ class Session:
                     runs.started += 1
                     runs.ended += 1
                     return cast("RunValues[Any]", values)
-            future = self._start(asked, began)
-            turn.do(future.slice)
-            try:
-                return await future
-            finally:
-                del future  # It keeps what it raises, which keeps this frame.
+            return await self.run_since(began, asked)
         except BaseException as error:
             forget_values(error)
             # Exceptions keep this frame, and it keeps what was fed.
             del asked, args, feeds
             raise
+
+    async def run_since(self, began: float, args: RunArgs[T]) -> RunValues[T]:
+        """As `run`, for what was asked for at `began`, in `perf_counter`'s time; always as a run in flight."""
+        try:
+            future = self._start(args, began)
+        finally:
+            del args  # What is raised keeps this frame.
+        self.host.turn.do(future.slice)
+        try:
+            return await future
+        finally:
+            del future  # It keeps what it raises, which keeps this frame.
 
     async def finish_in_turn(self, queued: QueuedRun) -> RunValues[Any] | None:
         """The values of a cheap run that is done in later turns of the loop; `None` if it turns out not to be cheap."""

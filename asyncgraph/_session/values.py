@@ -22,7 +22,8 @@ class RunMetadata:
     Fields:
         wall_s: seconds from the call to the results.
         node_count: how many nodes were computed.
-        failures: what failed while a run ended that had failed already.
+        failures: what failed while a run ended that had failed already. So always empty in `RunValues`;
+            of a run that failed, `RunFuture.metadata` has them.
     """
 
     wall_s: float

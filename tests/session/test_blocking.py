@@ -154,6 +154,20 @@ def test_a_deadline_is_seen_between_two_nodes_and_by_what_is_awaited(is_async: b
     assert later == []
 
 
+def test_a_run_on_the_private_loop_has_the_options_and_the_clock_of_its_caller() -> None:
+    async def wait() -> None:
+        await asyncio.Event().wait()
+
+    graph, x, nodes = graph_of_all()
+    options = ag.RunOptions(timeout_s=10)
+    with ag.BlockingSession(graph) as session:
+        values = session.run(nodes["async"], {x: [1.0]}, options)
+        assert values.options is options
+    graph, node = one_node(wait)
+    with ag.BlockingSession(graph) as session, pytest.raises(RunTimeoutError, match=r"timeout_s=0\.01$"):
+        session.run(node, options=ag.RunOptions(timeout_s=0.01))
+
+
 def test_an_op_that_asks_is_told_that_its_time_is_up() -> None:
     def loop_for_long() -> None:
         while True:
@@ -361,3 +375,10 @@ def test_an_interrupt_of_the_waiting_thread_ends_the_run_first() -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == "['cleaned up', 'async interrupted', 'sync interrupted'] 1\n"
+
+
+def test_it_names_what_only_the_async_session_has() -> None:
+    names = {"prepare", "stream", "map", "statistics"}
+    assert names <= set(dir(ag.Session))
+    assert not names & set(dir(ag.BlockingSession))
+    assert all(f"`{name}`" in str(ag.BlockingSession.__doc__) for name in names)

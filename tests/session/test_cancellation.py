@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -231,6 +233,37 @@ async def test_a_run_that_takes_longer_than_its_timeout_is_ended_and_leaves_noth
     assert isinstance(caught.value, TimeoutError)
     assert gate.ended == ["cancelled"]
     assert executing == 0
+
+
+@pytest.mark.parametrize("timeout_s", [0, 1e-9])
+@pytest.mark.parametrize("kind", ["fed", "kernel", "op", "async"])
+async def test_a_run_whose_time_is_over_before_it_starts_runs_nothing_in_either_session(
+    kind: str, timeout_s: float
+) -> None:
+    called: list[Any] = []
+
+    async def call(value: Any) -> None:
+        called.append(value)
+
+    with ag.Graph() as graph:
+        x = ag.placeholder("float64", ("n",))
+        fetch = {"fed": x, "kernel": x + 1.0, "op": ag.op(called.append)(x), "async": ag.op(call)(x)}[kind]
+    args = ag.RunArgs(fetch, {x: [1.0]}, ag.RunOptions(timeout_s=timeout_s))
+
+    async with ag.Session(graph) as session:
+        with ag.BlockingSession(graph) as blocking:
+            await session.run(fetch, {x: [1.0]})
+            await asyncio.to_thread(blocking.run, fetch, {x: [1.0]})
+            called.clear()
+            runs: list[Callable[[ag.RunArgs[Any]], Awaitable[Any]]]
+            runs = [session.run, session.submit, partial(asyncio.to_thread, blocking.run)]
+            await turns(2)  # The plan is known, and the loop's turn has time: a cheap run would be done at once.
+            for run in runs:
+                with pytest.raises(RunTimeoutError, match=f"timeout_s={timeout_s}"):
+                    await run(args)
+        assert session.statistics().runs_executing == 0
+
+    assert called == []
 
 
 async def test_a_run_that_is_out_of_time_waits_for_its_thread() -> None:

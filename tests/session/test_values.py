@@ -156,3 +156,27 @@ async def test_node_seconds_has_every_node_that_ran_when_traced(blocking: bool) 
     assert all(0 <= one <= values.metadata.wall_s for one in seconds.values())
     assert values.results == [-2.0]
     assert values.options is options
+
+
+async def test_what_failed_while_a_failed_run_ended_is_in_the_metadata_of_its_future() -> None:
+    begun = asyncio.Event()
+
+    async def fail_first() -> None:
+        await begun.wait()
+        raise ValueError("first")
+
+    async def fail_when_cancelled() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise KeyError("second")
+
+    with ag.Graph() as graph:
+        fetches = [ag.op(fail_first).node(), ag.op(fail_when_cancelled).node()]
+    async with ag.Session(graph) as session:
+        future = session.submit(fetches)
+        with pytest.raises(ValueError, match="first"):
+            await future
+
+    assert [type(one) for one in future.metadata.failures] == [KeyError]
