@@ -1,4 +1,4 @@
-"""Everything asyncgraph raises on purpose.
+"""The errors that are asyncgraph's own.
 
 AsyncGraphError
 ├── GraphError                    a graph could not be built
@@ -29,6 +29,9 @@ AsyncGraphError
 ├── KernelNotFoundError           a backend cannot compute a node (also a NotImplementedError)
 └── SimulationError               a simulated program can go no further (also an AssertionError)
 
+Where one of Python's own says it all it is that one, such as a `ValueError` for a setting of `SessionConfig`
+that means nothing, or a `TypeError` for pickling a session.
+
 What a kernel or a user op raises keeps its own type: catch `ValueError` for a `ValueError`. The
 node, its input specs, its device and the line that built it are in a note of the exception
 (PEP 678). Cancellation is not in the tree: `asyncio.CancelledError` always passes unchanged.
@@ -38,7 +41,7 @@ from __future__ import annotations
 
 
 class AsyncGraphError(Exception):
-    """The root of everything this package raises on purpose."""
+    """The root of the errors that are asyncgraph's own."""
 
 
 class GraphError(AsyncGraphError):

@@ -233,7 +233,7 @@ class _Lowering:
     def _folded_on(self, node: Node, home: Placement | None, target: Placement | None) -> int:
         # Moved now, not in every run.
         if target is not None:
-            value = _to_device(target, self.template[self.slot_on(node, None)])
+            value = _to_device(node, target, self.template[self.slot_on(node, None)])
         else:
             assert home is not None
             value = home.backend.to_host(self.program.folded[node])
@@ -248,7 +248,7 @@ class _Lowering:
         return slot
 
     def _to_device(self, node: Node, source: int, target: Placement) -> int:
-        return self._move(node, partial(_to_device, target), source, target, str(target.device))
+        return self._move(node, partial(_to_device, node, target), source, target, str(target.device))
 
     def _to_host(self, node: Node, home: Placement) -> int:
         return self._move(node, home.backend.to_host, self.slot_at_home(node), home, "host")
@@ -311,13 +311,16 @@ def _nothing() -> None:
     return None
 
 
-def _to_device(where: Placement, value: Any) -> Any:
+def _to_device(node: Node, where: Placement, value: Any) -> Any:
     # Kernels take Python numbers as they are: as arrays they would promote otherwise.
     if isinstance(value, (int, float, complex)) and not isinstance(value, np.generic):
         return value
     array: np.ndarray[Any, Any] = np.asarray(value)
     if array.dtype.hasobject:
-        raise TypeError(f"a value of type {type(value).__name__} cannot be moved to {where.device}: it is no array")
+        raise TypeError(
+            f"the value of {node.name!r} is a {type(value).__name__} and cannot be moved to {where.device}\n"
+            "  give it an array for its value, or build what takes it on the host: with asyncgraph.device(...)"
+        )
     return where.backend.to_device(array, where.device)
 
 

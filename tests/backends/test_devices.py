@@ -140,8 +140,9 @@ def test_what_a_user_op_returns_promotes_on_a_device_as_on_numpy(graph: ag.Graph
 
 
 def test_what_is_no_array_is_not_moved_to_a_device(graph: ag.Graph, strict: WatchingBackend) -> None:
-    y = on("strict:1", ag.ops.square, ag.op(lambda: {"a": 1}).node(), name="y")
-    with ag.BlockingSession(graph) as session, pytest.raises(TypeError, match="dict cannot be moved to strict:1"):
+    y = on("strict:1", ag.ops.square, ag.op(lambda: {"a": 1}).node(name="made"), name="y")
+    message = "the value of 'made' is a dict and cannot be moved to strict:1"
+    with ag.BlockingSession(graph) as session, pytest.raises(TypeError, match=message):
         session.run(y)
 
 
