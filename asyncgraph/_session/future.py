@@ -223,16 +223,14 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         self._session.host.turn.do(self.slice)
 
     def start(self) -> None:
-        """Starts the run: admitted, its feeds in hand.
-
-        Raises:
-            RunTimeoutError: its time is over. Nothing has run.
-        """
+        """Starts the run: admitted, its feeds in hand. Ends it, if its time is over already."""
         assert self._request is not None
         assert self._values is not None
         options = self._args.options
         if options.timeout_s is not None and perf_counter() - self._began >= options.timeout_s:
-            raise out_of_time(options)
+            # Not raised: its traceback would lead back to this future, which keeps it.
+            self._finish(out_of_time(options))
+            return
         plan, host = self._request.plan, self._session.host
         frame = plan.frame(self._values)
         self._values = None
