@@ -182,9 +182,12 @@ class Graph:
         site: RawSite,
     ) -> Node:
         """Under the lock."""
-        inputs = tuple([one for one in operands if type(one) is Node])
-        if len(inputs) == len(operands):
-            operands = inputs  # one tuple to keep, not two
+        for one in operands:
+            if type(one) is not Node:
+                inputs = tuple([one for one in operands if type(one) is Node])
+                break
+        else:
+            inputs = cast("tuple[Node, ...]", operands)  # one tuple to keep, not two
         node = Node(self, len(self._nodes), op, operands, inputs, params, after, spec, device, name, site)
         self._by_name[name] = node
         self._nodes.append(node)
@@ -246,6 +249,8 @@ class Graph:
 
         if not isinstance(name, str):
             return f"{name!r} is no name of a node\n  nodes are found by name; by position: graph.nodes[0]"
+        if name.endswith(":0") and name[:-2] in self._by_name:
+            return f"no node is named {name!r} in {self!r}\n  names have no ':0' here; write {name[:-2]!r}"
         near = get_close_matches(name, list(self._by_name), n=3)
         hint = f"\n  near: {', '.join(map(repr, near))}" if near else ""
         return f"no node is named {name!r} in {self!r}{hint}"

@@ -8,14 +8,14 @@ it asks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, NoReturn, final
 
 import numpy as np
 
 from ..errors import GraphError, NodeValueError, SpecError, SpecTypeError
 from .op import ITEM, NO_PARAMS, Op, Params
-from .protocols import ARRAY_FUNCTIONS, UFUNC_OPS, index_key
+from .protocols import ARRAY_FUNCTIONS, UFUNC_OPS, array_namespace, index_key
 from .sites import RawSite, Site, resolve_site
 from .spec import ANY, DType, Shape
 
@@ -51,6 +51,17 @@ class Node:
         "__weakref__", "after", "graph", "index", "inputs", "name", "op", "operands", "params", "raw_site",
         "requested_device", "spec",
     )  # fmt: skip
+    graph: Graph
+    index: int
+    op: Op
+    operands: tuple[Node | Scalar, ...]
+    inputs: tuple[Node, ...]
+    params: Params
+    after: tuple[Node, ...]
+    spec: ArraySpec
+    requested_device: str | None
+    name: str
+    raw_site: RawSite
 
     def __init__(
         self,
@@ -66,17 +77,17 @@ class Node:
         name: str,
         site: RawSite,
     ) -> None:
-        self.graph: Final = graph
-        self.index: Final = index
-        self.op: Final = op
-        self.operands: Final = operands
-        self.inputs: Final = inputs
-        self.params: Final = params
-        self.after: Final = after
-        self.spec: Final = spec
-        self.requested_device: Final = device
-        self.name: Final = name
-        self.raw_site: Final = site
+        _set_graph(self, graph)
+        _set_index(self, index)
+        _set_op(self, op)
+        _set_operands(self, operands)
+        _set_inputs(self, inputs)
+        _set_params(self, params)
+        _set_after(self, after)
+        _set_spec(self, spec)
+        _set_requested_device(self, device)
+        _set_name(self, name)
+        _set_raw_site(self, site)
 
     @property
     def site(self) -> Site | None:
@@ -204,8 +215,6 @@ class Node:
         Raises:
             ValueError: a later version of the Array API standard than 2025.12 is asked for.
         """
-        from .protocols import array_namespace
-
         return array_namespace(api_version)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: object, **options: object) -> Node:
@@ -256,6 +265,11 @@ class Node:
     def __index__(self) -> int:
         raise self._is_no_value("a node as an index", "use ops.take(x, indices, axis=...)")
 
+    def __format__(self, format_spec: str) -> str:
+        if not format_spec:
+            return repr(self)
+        raise self._is_no_value(f"format(node, {format_spec!r})", "run it first, and format its result")
+
     def __contains__(self, item: object) -> bool:
         raise self._is_no_value("`x in node`", "use ops.any(node == x)")
 
@@ -264,6 +278,20 @@ class Node:
 
     def __iter__(self) -> Iterator[Node]:
         return iter([self[i] for i in range(self._first_dimension("iteration over a node"))])
+
+    if not TYPE_CHECKING:  # Type checkers report all of these, unless they see that they are defined.
+
+        def __setattr__(self, name: str, value: object) -> None:
+            raise AttributeError(f"nodes are immutable: {name!r} cannot be set\n  build another node")
+
+        def __delattr__(self, name: str) -> None:
+            raise AttributeError(f"nodes are immutable: {name!r} cannot be deleted")
+
+        def __setitem__(self, key: object, value: object) -> NoReturn:
+            raise NodeValueError(
+                f"node[...] = value: {self!r} stands for a value that is never written\n"
+                "  build a new node: ops.where(mask, value, x), or ops.concat of parts of it"
+            )
 
     def _first_dimension(self, what: str) -> int:
         shape = self.spec.shape
@@ -281,6 +309,44 @@ class Node:
 
     def _is_no_value(self, what: str, instead: str) -> GraphError:
         return NodeValueError(f"{what}: {self!r} has no value before a run\n  {instead}")
+
+
+# The slots' own accessors: `object.__setattr__` looks each name up again, at three times the cost.
+_slots: Final[Mapping[str, Any]] = vars(Node)
+_set_graph: Final[Any] = _slots["graph"].__set__
+_set_index: Final[Any] = _slots["index"].__set__
+_set_op: Final[Any] = _slots["op"].__set__
+_set_operands: Final[Any] = _slots["operands"].__set__
+_set_inputs: Final[Any] = _slots["inputs"].__set__
+_set_params: Final[Any] = _slots["params"].__set__
+_set_after: Final[Any] = _slots["after"].__set__
+_set_spec: Final[Any] = _slots["spec"].__set__
+_set_requested_device: Final[Any] = _slots["requested_device"].__set__
+_set_name: Final[Any] = _slots["name"].__set__
+_set_raw_site: Final[Any] = _slots["raw_site"].__set__
+
+
+@final
+class _NoMethod:
+    """A method that arrays have and nodes have not. To look it up is an AttributeError that says what to write.
+
+    Not `__getattr__`, which makes every look-up on a node slower: Python then specializes none.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name: Final = name
+
+    def __get__(self, node: object, kind: object = None) -> NoReturn:
+        # With its name and without `obj`, Python does not add near attributes ("did you mean: 'shape'").
+        text = f"nodes have no method {self._name}\n  write asyncgraph.ops.{self._name}(x, ...)"
+        raise AttributeError(text, name=self._name)
+
+
+for _name in (
+    "all", "any", "argmax", "argmin", "astype", "clip", "conj", "imag", "max", "mean", "min",
+    "prod", "real", "reshape", "round", "squeeze", "std", "sum", "take", "var",
+):  # fmt: skip
+    setattr(Node, _name, _NoMethod(_name))
 
 
 def _node_of(graph: Graph, index: int) -> Node:

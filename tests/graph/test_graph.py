@@ -115,6 +115,17 @@ def test_nodes_are_looked_for_by_identity_so_that_looking_builds_none(graph: Gra
     assert (len(graph), len(longer)) == (2, 5)
 
 
+def test_a_name_of_a_tensor_is_told_to_leave_out_its_output(graph: Graph) -> None:
+    with graph:
+        placeholder("int8", name="y")
+    with pytest.raises(NodeNotFoundError) as caught:
+        graph["y:0"]
+    assert str(caught.value) == "no node is named 'y:0' in <Graph of 1 nodes>\n  names have no ':0' here; write 'y'"
+    with pytest.raises(NodeNotFoundError) as caught:
+        graph["z:0"]
+    assert "write" not in str(caught.value)
+
+
 @pytest.mark.parametrize("key", [0, None, b"x"])
 def test_a_key_that_is_no_name_is_an_error_that_says_so(graph: Graph, key: object) -> None:
     with pytest.raises(NodeNotFoundError, match=r"is no name of a node\n.*graph\.nodes\[0\]"):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import asyncgraph.ops  # noqa: F401  # NumPy calls find their ops in it
+import asyncgraph.ops
 from asyncgraph._graph.building import item, placeholder
 from asyncgraph._graph.graph import Graph
 from asyncgraph._graph.node import Node
@@ -184,6 +184,38 @@ def test_a_node_tells_what_its_spec_says(x: Node) -> None:
 def test_a_node_cannot_be_changed_into_another(x: Node) -> None:
     with pytest.raises(AttributeError):
         x.colour = "red"  # pyright: ignore[reportAttributeAccessIssue]  # the promise is that this fails
+    for field in ("name", "graph", "spec", "after", "raw_site", "__class__"):
+        with pytest.raises(AttributeError, match=f"nodes are immutable: '{field}' cannot be set"):
+            setattr(x, field, None)
+        with pytest.raises(AttributeError, match=f"nodes are immutable: '{field}' cannot be deleted"):
+            delattr(x, field)
+    assert x.name == "x"
+
+
+def test_an_item_of_a_node_cannot_be_written_and_the_error_says_what_to_build(x: Any) -> None:
+    with pytest.raises(NodeValueError, match=r"never written\n.*ops\.where.*ops\.concat"):
+        x[0] = 1
+    with pytest.raises(NodeValueError):
+        x[0] += 1
+
+
+@pytest.mark.parametrize("name", ["reshape", "sum", "mean", "astype"])
+def test_a_method_of_arrays_is_an_attribute_error_that_names_the_function_of_ops(x: Any, name: str) -> None:
+    with pytest.raises(AttributeError) as caught:
+        getattr(x, name)
+    assert str(caught.value) == f"nodes have no method {name}\n  write asyncgraph.ops.{name}(x, ...)"
+
+
+def test_every_method_of_arrays_with_a_function_in_ops_is_told_its_name(x: Any) -> None:
+    for name in sorted(set(asyncgraph.ops.__all__) & set(dir(np.ndarray))):
+        with pytest.raises(AttributeError, match=rf"write asyncgraph\.ops\.{name}\("):
+            getattr(x, name)
+
+
+def test_a_node_formats_as_its_repr_and_with_no_format(x: Node) -> None:
+    assert f"{x}" == str(x) == repr(x)
+    with pytest.raises(NodeValueError, match=r"^format\(node, '\.2f'\): .* has no value before a run\n  run it first"):
+        format(x, ".2f")
 
 
 # -- what a node cannot do ---------------------------------------------------------------------------
