@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -138,6 +138,20 @@ def _has_no_op(function: Callable[..., Any], parameter: str) -> SpecTypeError:
     )
 
 
+def _register_known(function: Callable[..., Any], attribute: str) -> None:
+    """Has `function` say that what it asks for is an attribute, which may hold names and `None` too."""
+
+    def refuses(*_: object, **__: object) -> NoReturn:
+        raise SpecTypeError(
+            f"np.{function.__name__} builds no node\n  write node.{attribute}: what is known before a run"
+        )
+
+    ARRAY_FUNCTIONS[function] = refuses
+
+
+_register_known(np.shape, "shape")
+_register_known(np.ndim, "ndim")
+_register_known(np.size, "size")
 _register(np.all, utility.all, "a", "axis keepdims")
 _register(np.any, utility.any, "a", "axis keepdims")
 _register(np.amax, statistical.max, "a", "axis keepdims")

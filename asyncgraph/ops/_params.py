@@ -26,7 +26,10 @@ def as_int(op: str, what: str, value: object) -> int:
         try:
             return index(cast(SupportsIndex, value))  # `index` itself says what is none
         except NodeValueError:
-            raise
+            raise NodeValueError(
+                f"{op}: {what}={value!r} must be a Python int, known when the graph is built\n"
+                "  a node has no value before a run"
+            ) from None
         except TypeError:
             pass
     raise SpecTypeError(f"{op}: {what} takes ints, not {value!r}")

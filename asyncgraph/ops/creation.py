@@ -16,7 +16,6 @@ Raises:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
@@ -26,6 +25,7 @@ from .._graph.op import NO_PARAMS, Params
 from .._graph.spec import DType, as_dtype, as_shape
 from ..errors import SpecError, SpecOverflowError, SpecTypeError
 from ._build import build, build_several, graph_of, on
+from ._params import as_int
 from .data_types import astype
 
 if TYPE_CHECKING:
@@ -108,9 +108,10 @@ def eye(
     name: str | None = None,
 ) -> Node:
     """A matrix of `n_rows` and `n_cols` (as many, unless given) with ones on the diagonal `k` above the main one."""
-    sizes = _sizes("eye", (n_rows, n_rows if n_cols is None else n_cols))
+    rows = _count("eye", "n_rows", n_rows)
+    sizes = (rows, rows if n_cols is None else _count("eye", "n_cols", n_cols))
     with on(device):
-        return build("eye", sizes, {"k": index(k), "dtype": as_dtype(dtype) or _FLOAT}, name)
+        return build("eye", sizes, {"k": as_int("eye", "k", k), "dtype": as_dtype(dtype) or _FLOAT}, name)
 
 
 def full(
@@ -156,7 +157,7 @@ def linspace(
 ) -> Node:
     """`num` numbers from `start` to `stop`, evenly spaced: a vector. `endpoint=False` leaves `stop` out."""
     numbers = [_number("linspace", one) for one in (start, stop)]
-    (count,) = _sizes("linspace", num)
+    count = _count("linspace", "num", num)
     known = as_dtype(dtype) or np.result_type(_FLOAT, _common_dtype("linspace", numbers))
     with on(device):
         return build("linspace", numbers, {"num": count, "dtype": known, "endpoint": bool(endpoint)}, name)
@@ -201,7 +202,7 @@ def tril(x: Operand, /, *, k: int = 0, name: str | None = None) -> Node:
     Raises:
         SpecError: `x` is known to have less than two dimensions.
     """
-    return build("tril", (x,), {"k": index(k)}, name)
+    return build("tril", (x,), {"k": as_int("tril", "k", k)}, name)
 
 
 def triu(x: Operand, /, *, k: int = 0, name: str | None = None) -> Node:
@@ -210,7 +211,7 @@ def triu(x: Operand, /, *, k: int = 0, name: str | None = None) -> Node:
     Raises:
         SpecError: `x` is known to have less than two dimensions.
     """
-    return build("triu", (x,), {"k": index(k)}, name)
+    return build("triu", (x,), {"k": as_int("triu", "k", k)}, name)
 
 
 def zeros(
@@ -249,6 +250,13 @@ def _sizes(op: str, shape: object) -> tuple[int, ...]:
             "  for the shape of a node's value, known or not, write ops.zeros_like(x) or ops.full_like(x, value)"
         )
     return sizes
+
+
+def _count(op: str, what: str, value: object) -> int:
+    count = as_int(op, what, value)
+    if count < 0:
+        raise SpecError(f"{op}: {what}={count}: it cannot be negative")
+    return count
 
 
 def _number(op: str, value: object) -> Scalar:

@@ -41,8 +41,9 @@ def concat(arrays: Sequence[Operand], /, *, axis: int | None = 0, name: str | No
     Their other dimensions must be equal. The result has the dtype that they promote to.
     """
     params = NO_PARAMS
-    if axis != 0:
-        params = {"axis": None if axis is None else as_int("concat", "axis", axis)}
+    at = None if axis is None else as_int("concat", "axis", axis)
+    if at != 0:
+        params = {"axis": at}
     return build("concat", _listed("concat", arrays), params, name)
 
 

@@ -15,7 +15,7 @@ from asyncgraph._graph.node import Node
 from asyncgraph._graph.op import CONSTANT, NO_PARAMS, PLACEHOLDER
 from asyncgraph._graph.rules.tables import ROWS, RowQuestion
 from asyncgraph._graph.spec import ANY, ArraySpec
-from asyncgraph.errors import GraphError, SpecError, SpecOverflowError, SpecTypeError
+from asyncgraph.errors import GraphError, NodeValueError, SpecError, SpecOverflowError, SpecTypeError
 
 from .helpers import evaluate
 from .strategies import DTYPES, arrays, placeholder
@@ -278,3 +278,23 @@ def test_numpys_functions_called_on_a_node_build_nodes() -> None:
         assert (evaluate(made, {x: value}) == function(value, *args)).all()
     grids: Any = np.meshgrid(x[0], x[1])
     assert [repr(one.spec) for one in grids] == ["float64[2,2]"] * 2
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "text"),
+    [
+        (lambda n: ops.linspace(0, 1, 2.5), SpecTypeError, "linspace: num takes ints, not 2.5"),  # pyright: ignore[reportArgumentType]  # the promise is that this fails
+        (lambda n: ops.linspace(0, 1, -1), SpecError, "linspace: num=-1: it cannot be negative"),
+        (lambda n: ops.linspace(0, 1, n), NodeValueError, "linspace: num=<.*> must be a Python int"),
+        (lambda n: ops.eye(-1), SpecError, "eye: n_rows=-1: it cannot be negative"),
+        (lambda n: ops.eye(2, -1), SpecError, "eye: n_cols=-1: it cannot be negative"),
+        (lambda n: ops.eye(2, k=n), NodeValueError, "eye: k=<.*> must be a Python int"),
+        (lambda n: ops.tril(n, k=1.5), SpecTypeError, "tril: k takes ints, not 1.5"),  # pyright: ignore[reportArgumentType]  # the promise is that this fails
+        (lambda n: ops.triu(n, k=1.5), SpecTypeError, "triu: k takes ints, not 1.5"),  # pyright: ignore[reportArgumentType]  # the promise is that this fails
+    ],
+)
+def test_a_number_that_does_not_fit_is_an_error_that_names_op_and_parameter(
+    build: Callable[[Any], Any], error: type[Exception], text: str
+) -> None:
+    with Graph() as graph, pytest.raises(error, match=f"^{text}"):
+        build(graph.constant(np.ones((2, 2), "int64"), None))

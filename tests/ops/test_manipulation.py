@@ -422,7 +422,9 @@ def test_what_can_never_be_joined_is_an_error_that_shows_the_specs(
         ),
         (lambda x: vars(manipulation)["reshape"](x, ("n", 3)), SpecTypeError, "reshape: shape takes ints, not 'n'"),
         (lambda x: manipulation.flip(x, axis=True), SpecTypeError, "flip: axis takes ints, not True"),
-        (lambda x: manipulation.flip(x, axis=x), NodeValueError, "a node as an index"),
+        (lambda x: manipulation.flip(x, axis=x), NodeValueError, "flip: axis=<.*> must be a Python int"),
+        (lambda x: manipulation.concat([x, x], axis=x), NodeValueError, "concat: axis=<.*> must be a Python int"),
+        (lambda x: manipulation.roll(x, x), NodeValueError, "roll: shift=<.*> must be a Python int"),
         (lambda x: manipulation.broadcast_to(x, (-1, 3)), SpecError, "a dimension is negative"),
         (
             lambda x: manipulation.broadcast_arrays(*[x] * 65),

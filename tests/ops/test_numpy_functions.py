@@ -91,6 +91,9 @@ def test_numpys_function_on_nodes_builds_what_it_gives_on_arrays(name: str) -> N
         (lambda x: np.vstack([x, x]), "np.vstack has no op"),
         (lambda x: np.linalg.norm(x), "np.linalg.norm has no op"),
         (lambda x: np.fft.fft(x), "np.fft.fft has no op"),
+        (lambda x: np.shape(x), r"np.shape builds no node\n  write node.shape"),
+        (lambda x: np.ndim(x), r"np.ndim builds no node\n  write node.ndim"),
+        (lambda x: np.size(x), r"np.size builds no node\n  write node.size"),
         (lambda x: np.squeeze(x), "which dimensions are 1 is not known"),
     ],
 )
