@@ -114,7 +114,8 @@ def control_dependencies(nodes: Iterable[Node] | None) -> Generator[None]:
     """Nodes built inside run after all of `nodes`. Scopes add up; `None` clears them.
 
     The edge is a property of the node built inside: fetching that node runs `nodes` first. Using a
-    node that was built outside adds nothing to it.
+    node that was built outside adds nothing to it. So does a node of another graph than the one built
+    inside: nothing can run after it, since a run is of one graph, and it is left out without an error.
     """
     from .node import Node
 
