@@ -100,7 +100,9 @@ class Graph:
     def unique_name(self, name: str) -> str:
         """`name`, or `name_1`, `name_2`, …: the first that this graph has not given away."""
         with self._lock:
-            return self._claim(name)
+            unique = self._claim(name)
+            self._counts.setdefault(unique, 1)
+            return unique
 
     # -- building ------------------------------------------------------------------------------------
 
@@ -230,18 +232,19 @@ class Graph:
         return self.add(CONSTANT, (), {"value": array}, intern_spec(array.dtype, array.shape), name)
 
     def _claim(self, name: str) -> str:
-        """A name nobody has. Under the lock."""
+        """A name nobody has. Under the lock, which is held until it is among the nodes' or the counts."""
         count = self._counts.get(name)
         if count is None:
-            self._counts[name] = 1
-            return name
+            if name not in self._by_name:
+                self._counts[name] = 1
+                return name
+            count = 1
         while True:
             unique = f"{name}_{count}"
             count += 1
             # Somebody may have asked for "x_1" by that name.
-            if unique not in self._counts:
+            if unique not in self._by_name and unique not in self._counts:
                 self._counts[name] = count
-                self._counts[unique] = 1
                 return unique
 
     def _no_such_name(self, name: object) -> str:
