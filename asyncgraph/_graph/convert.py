@@ -210,8 +210,11 @@ def _floats_to_complex(array: _Array, dtype: DType, value: object) -> _Array:
 def _times(array: _Array, dtype: DType, value: object) -> _Array:
     if not np.can_cast(array.dtype, dtype, "safe"):
         raise WrongTypeError(f"{array.dtype} is never converted to {dtype}")
-    made = array.astype(dtype)
-    # Finer units have a shorter range, beyond which NumPy wraps around.
+    try:
+        made = array.astype(dtype)
+    except OverflowError as error:  # NumPy 2.5 says so itself, but not of which value.
+        raise OutOfRangeError(f"{array.max()} is out of range for {dtype}") from error
+    # Finer units have a shorter range, beyond which older versions wrap around.
     wrapped = (made.astype(array.dtype) != array) & ~np.isnat(array)
     if wrapped.any():
         raise OutOfRangeError(f"{array[wrapped][0]} is out of range for {dtype}")

@@ -113,7 +113,11 @@ class Simulation:
         """A callback of the loop; before it, others may go on."""
         if self._draw() < 0.3:
             self._go_on_a_little()
-        callback(*args)
+        try:
+            callback(*args)
+        finally:
+            # A task's frame that an exception keeps may lead back to this one, and its future to the exception.
+            del callback, args
 
     def wait(self, idle: bool) -> None:
         """Between two turns of the loop, which is `idle` if it has nothing to do before somebody wakes it."""

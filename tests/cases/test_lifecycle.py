@@ -139,6 +139,8 @@ FORKED = textwrap.dedent("""
     import asyncgraph as ag
 
     warnings.simplefilter("error", ResourceWarning)
+    # Python 3.12 warns of what this is about.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     with ag.Graph() as graph:
         x = ag.placeholder("float64", (), name="x")
         y = ag.op(lambda v: v * 2)(x * 1.0)

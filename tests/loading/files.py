@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -75,3 +76,10 @@ def map_under(array: Any) -> mmap.mmap | None:
     while isinstance(array, np.ndarray):
         array = array.base
     return array if isinstance(array, mmap.mmap) else None
+
+
+def set_shape(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> None:
+    """Changes the array object itself, which people still do, although NumPy 2.5 advises against it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        array.shape = shape
