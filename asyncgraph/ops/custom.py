@@ -89,6 +89,8 @@ class OpFunction:
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As what it was made of, taken from a class or an instance."""
+        if isinstance(self._declared, partial):
+            return self  # A partial in a class takes no instance, and Python 3.13 warns that it one day will.
         bind: Callable[..., Any] | None = getattr(self._declared, "__get__", None)
         bound = None if bind is None else bind(instance, owner)
         return _Bound(self, bound.__self__) if isinstance(bound, MethodType) else self
