@@ -20,7 +20,7 @@ async def rows() -> list[list[str]]:
         ("asyncio.timeout(0.05) in a tight loop of inline runs: late by", [await _deadline() for _ in range(3)]),
         ("2,000 inline runs of 50 µs at once: a timer is late by", [await _crowd() for _ in range(3)]),
     ):
-        best = min(samples, key=lambda sample: sample[0])
+        best = min(samples, key=lambda sample: sample[0][-1])
         table.append([name, _ms(best[0]), "; ".join(f"{_ms(figures)} ({load:.2f})" for figures, load in samples)])
     return table
 
