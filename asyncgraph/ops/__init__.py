@@ -33,6 +33,7 @@ from .creation import asarray as asarray
 from .creation import empty as empty
 from .creation import empty_like as empty_like
 from .creation import eye as eye
+from .creation import from_dlpack as from_dlpack
 from .creation import full as full
 from .creation import full_like as full_like
 from .creation import linspace as linspace
@@ -200,6 +201,7 @@ __all__ = [
     "float64",
     "floor",
     "floor_divide",
+    "from_dlpack",
     "full",
     "full_like",
     "greater",

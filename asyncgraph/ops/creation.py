@@ -114,6 +114,22 @@ def eye(
         return build("eye", sizes, {"k": as_int("eye", "k", k), "dtype": as_dtype(dtype) or _FLOAT}, name)
 
 
+def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None, name: str | None = None) -> Node:
+    """A constant of an array of any library, copied now.
+
+    Values of nodes are never written, so that `copy` changes nothing.
+
+    Raises:
+        SpecTypeError: `x` has no DLPack of the host's.
+    """
+    try:
+        array = np.from_dlpack(x)  # pyright: ignore[reportArgumentType]  # NumPy asks it for its protocol
+    except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise SpecTypeError(f"from_dlpack cannot take {type(x).__name__}: {error}") from error
+    with on(device):
+        return graph_of("from_dlpack").constant(array, name)
+
+
 def full(
     shape: int | Sequence[int],
     fill_value: complex,

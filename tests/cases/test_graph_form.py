@@ -47,11 +47,12 @@ async def test_ag_059_nodes_that_depend_on_each_other_are_an_error_and_never_a_w
         graph_from_table(table_with_a_cycle())
 
 
+@pytest.mark.timeout(300)  # where coverage is measured, on busy cores
 async def test_ag_060_very_many_nodes_side_by_side() -> None:
     """https://github.com/dask/distributed/issues/3898, https://github.com/dask/distributed/issues/2433."""
     identity = ag.op(where="inline")(lambda value: value)
     with ag.Graph() as graph:
-        nodes = [identity.node(i) for i in range(20_000)]
+        nodes = [identity.node(i) for i in range(100_000)]
         total = ag.op(lambda values: sum(values))(nodes)
     beats = most_tasks = 0
     over = asyncio.Event()
@@ -65,7 +66,7 @@ async def test_ag_060_very_many_nodes_side_by_side() -> None:
 
     async with ag.Session(graph) as session, asyncio.TaskGroup() as tasks:
         tasks.create_task(heart())
-        assert (await session.run(total)).results == 199990000
+        assert (await session.run(total)).results == 4999950000
         over.set()
         assert session.statistics().runs_executing == 0
     assert most_tasks < 10

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import asyncgraph as ag
-from asyncgraph.errors import FeedError
+from asyncgraph.errors import FeedError, MissingFeedError
 
 from .helpers import run
 
@@ -54,3 +54,16 @@ async def test_ag_023_a_ragged_list_is_refused_by_the_placeholders_name() -> Non
         with pytest.raises(FeedError, match=rf"{node.name}.*inhomogeneous shape") as caught:
             await run(graph, node * 1, {node: [[1, 2], [3]]})
         assert isinstance(caught.value, ValueError)
+
+
+async def test_ag_024_the_shape_of_an_unfed_placeholder_is_known_without_a_run_and_its_value_never_is() -> None:
+    """https://github.com/tensorflow/tensorflow/issues/2709."""
+    with ag.Graph() as graph:
+        x = ag.placeholder("float32", [4, 5], name="x")
+        shape = ag.op(lambda value: value.shape)(x)
+    assert x.shape == (4, 5)
+    async with ag.Session(graph) as session:
+        for _ in range(2):
+            with pytest.raises(MissingFeedError, match="'x'"):
+                await session.run(shape)
+            assert (await session.run(shape, {x: np.ones((4, 5), "float32")})).results == (4, 5)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import array_api_strict
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -298,3 +299,15 @@ def test_a_number_that_does_not_fit_is_an_error_that_names_op_and_parameter(
 ) -> None:
     with Graph() as graph, pytest.raises(error, match=f"^{text}"):
         build(graph.constant(np.ones((2, 2), "int64"), None))
+
+
+def test_from_dlpack_takes_arrays_of_other_libraries_and_copies_them() -> None:
+    source = np.arange(6.0).reshape(2, 3)
+    foreign = array_api_strict.asarray(source)
+    with Graph():
+        node = ops.from_dlpack(foreign, name="foreign")
+        source[0, 0] = 9.0
+        assert (node.name, repr(node.spec)) == ("foreign", "float64[2,3]")
+        np.testing.assert_array_equal(evaluate(node), [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
+        with pytest.raises(SpecTypeError, match="from_dlpack cannot take int"):
+            ops.from_dlpack(3)
