@@ -187,14 +187,11 @@ async def test_ag_093_the_deadline_covers_waiting_for_a_place() -> None:
     graph, node = one_node(release.wait)
     async with ag.Session(graph, config=ag.SessionConfig(max_concurrent_runs=1)) as session:
         first = session.submit(node)
-        began = time.perf_counter()
         with pytest.raises(TimeoutError, match="timeout_s=0.05"):
             await session.run(node, options=ag.RunOptions(timeout_s=0.05))
-        took = time.perf_counter() - began
+        assert not first.done()
         release.set()
         await first
-
-    assert took < 0.5
 
 
 async def test_ag_093_the_deadline_covers_planning() -> None:
@@ -204,12 +201,9 @@ async def test_ag_093_the_deadline_covers_planning() -> None:
         for _ in range(30_000):
             y = y + x
     async with ag.Session(graph) as session:
-        began = time.perf_counter()
         with pytest.raises(RunTimeoutError):
             await session.run(y, {x: np.ones(3)}, ag.RunOptions(timeout_s=0.02))
-        took = time.perf_counter() - began
-
-    assert took < 0.5
+        assert session.statistics().plans == 0  # It was not waited for.
 
 
 async def test_ag_094_a_long_chain_of_cheap_nodes_sees_its_deadline_and_lets_the_loop_go_on() -> None:
@@ -222,16 +216,15 @@ async def test_ag_094_a_long_chain_of_cheap_nodes_sees_its_deadline_and_lets_the
         for _ in range(20_000):
             y = y + x
 
-    async def lag_of(work: Coroutine[Any, Any, None]) -> float:
-        """How late a ticker is at worst while `work` goes on."""
-        lags = [0.0]
+    async def turns_beside(work: Coroutine[Any, Any, None]) -> int:
+        """How many turns the loop has while `work` goes on."""
+        turns = 0
         task = asyncio.create_task(work)
         while not task.done():
-            before = time.perf_counter()
-            await asyncio.sleep(0.005)
-            lags.append(time.perf_counter() - before - 0.005)
+            turns += 1
+            await asyncio.sleep(0)
         await task
-        return max(lags)
+        return turns
 
     async with ag.Session(graph) as session:
 
@@ -242,14 +235,11 @@ async def test_ag_094_a_long_chain_of_cheap_nodes_sees_its_deadline_and_lets_the
                         await session.run(y, {x: np.ones(3)})
 
         await session.run(y, {x: np.ones(3)})
-        began = time.perf_counter()
         with pytest.raises(TimeoutError):
             await session.run(y, {x: np.ones(3)}, ag.RunOptions(timeout_s=0.002))
-        took = time.perf_counter() - began
-        lags = [await lag_of(run_until_time_is_up()) for _ in range(3)]
+        turns = await turns_beside(run_until_time_is_up())
 
-    assert took < 1
-    assert min(lags) < 0.05  # the best of three: others use this machine, too
+    assert turns > 5  # One for each half millisecond; in one go it would be one.
 
 
 async def test_ag_095_everybody_who_awaits_a_cancelled_run_is_told_at_once() -> None:
