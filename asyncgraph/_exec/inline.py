@@ -6,18 +6,22 @@ from collections.abc import Callable
 from contextvars import Context
 from typing import Final, final
 
+from .._graph.node import Node
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
 from .notes import add_node_note, trim_traceback
 from .recorder import Recorder
 
 
-def explain_failure(plan: Plan, segment: int, error: BaseException) -> None:
-    """Tells an error of a kernel which node it was, and clears what its traceback holds."""
+def explain_failure(plan: Plan, segment: int, error: BaseException) -> Node | None:
+    """Tells an error of a kernel which node it was, gives that node, and clears what the traceback holds."""
     failure = plan.failed(segment, error)
+    node = None
     if failure is not None:
-        add_node_note(error, failure.instruction.node, failure.instruction.where, failure.operands)
+        node = failure.instruction.node
+        add_node_note(error, node, failure.instruction.where, failure.operands)
     trim_traceback(error)
+    return node
 
 
 @final

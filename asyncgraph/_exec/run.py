@@ -27,7 +27,8 @@ from .._plan.plan import Plan
 from .calls import Awaited, CallSite, timed_out
 from .coroutines import Coroutines
 from .host import Counters, Host
-from .notes import add_failure_line, add_node_note, explain_call, trim_traceback
+from .inline import explain_failure
+from .notes import add_failure_line, add_node_note, explain_call
 from .recorder import Recorder
 from .scheduler import Scheduler
 from .workers import Work
@@ -421,13 +422,7 @@ class Run:
         post(self._end_if_over)
 
     def _failed(self, segment: int, error: BaseException, post: Post) -> None:
-        failure = self.plan.failed(segment, error)
-        node = None
-        if failure is not None:
-            node = failure.instruction.node
-            add_node_note(error, node, failure.instruction.where, failure.operands)
-        trim_traceback(error)
-        self._fail(segment, node, error, post)
+        self._fail(segment, explain_failure(self.plan, segment, error), error, post)
 
     def _fail(self, segment: int, node: Node | None, error: BaseException, post: Post) -> None:
         with self._lock:
