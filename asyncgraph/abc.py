@@ -11,18 +11,27 @@ a graph, a session or a run. `asyncgraph.testing.BackendConformance` is this con
 
 Values. NumPy is the specification: dtypes, shapes, values and what cannot be computed are NumPy's, up to rounding.
 
-Threads. Any method and any kernel may be called by any thread, and by several at once; calls of one run come from
-different threads, never at once for one array. What is estimated to be short is called on the event loop's thread.
+Threads. Any method may be called by any thread, and by several at once. So may the kernels and transfers of a
+synchronous backend; calls of one run come from different threads, never at once for one array, and what is estimated
+to be short is called on the event loop's thread.
 
-Memory. What a backend is given is not its own: it writes to no operand, and keeps none after the call. What it
+Asynchronous backends. A backend whose kernels and transfers only start what its device does later says so by
+`capabilities.asynchronous`. They are then called in one way alone: inside the `work` of a `submit`. A session submits
+a segment at a time: all that can run on a device without waiting for anything else. While `work` runs, what one call
+gives may be passed to the next; `done` says that the device has done it all, and from then on what it gave may be used
+by anybody, on the host or in a later `work`. Until then the session holds every array that `work` was given, also if
+the run was cancelled; what `work` itself has dropped is the backend's affair. For a synchronous backend `submit` is
+just two calls, one after the other.
+
+Memory. What a backend is given is not its own: it writes to no operand, and keeps none once it is done. What it
 gives belongs to the session, which writes to none of it.
 
 Errors. What a kernel or a transfer raises ends the run and reaches the caller as it is, with a note that names the
-node. A method that raises leaves the backend as it was.
+node. A method that raises leaves the backend as it was. A device that can never be used again in this process is
+lost: `DeviceLostError`, for what was submitted and all that ever will be; its other devices go on.
 
-Time. A backend is synchronous: what a method or a kernel returns can be used at once, by any thread. Later versions
-may let a backend declare that it is not, by a capability. Whatever they add to the classes of this module has
-a default that means what is said here.
+Later versions may add methods, such as one that computes a group of ops by one kernel. Whatever they add to the
+classes of this module has a default that means what is said here.
 """
 
 from __future__ import annotations
@@ -87,16 +96,34 @@ class Capabilities:
         host_arrays: its arrays are NumPy arrays, so that values reach user ops, callers and other such backends
             without a transfer: `to_device` and `to_host` are never called in a run.
         releases_gil: its kernels let other threads run while they compute.
+        asynchronous: its kernels and transfers return before the device is done, and are called inside `submit`
+            alone. Not together with `host_arrays`.
+        between_devices: `to_device` takes arrays of its other devices, too; otherwise the way is through the host.
+        dlpack: the DLPack device type of its arrays (2 for CUDA), whose device numbers are the devices' indexes.
+            Its arrays, and any other library's on such a device, can then be fed without a copy, by `from_dlpack`;
+            and they have `__dlpack__`. `None` if they cannot be exchanged in that way.
     """
 
     host_arrays: bool = False
     releases_gil: bool = True
+    asynchronous: bool = False
+    between_devices: bool = False
+    dlpack: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.host_arrays and self.asynchronous:
+            raise ValueError("host_arrays and asynchronous: what is on the host is used without waiting for a device")
+
+
+Done = Callable[[BaseException | None], None]
+"""Told, once, that what was submitted is over, and with what error. Never raises, never blocks; from any thread."""
 
 
 class Backend(ABC):
     """Runs kernels on one kind of device, or a few. To be subclassed; what holds for all methods is said above.
 
-    For an op that it computes as the Array API standard says, `kernel` can return `array_api_kernel(...)`.
+    `devices`, `kernel`, `to_device` and `to_host` are what any backend has to say. For an op that it computes as the
+    Array API standard says, `kernel` can return `array_api_kernel(...)`.
     """
 
     name: ClassVar[str]
@@ -139,11 +166,12 @@ class Backend(ABC):
         """
 
     @abstractmethod
-    def to_device(self, array: np.ndarray[Any, Any], device: Device) -> Array:
+    def to_device(self, array: Array, device: Device) -> Array:
         """The values of a NumPy array as an array of `device`, with its shape and dtype.
 
         The array may have any strides, be of rank 0, be empty, or be read-only. The result may share its memory: a
-        session neither writes to the one nor changes the other while a run uses them.
+        session neither writes to the one nor changes the other while a run uses them. With
+        `capabilities.between_devices`, it may also be an array of another of this backend's devices.
 
         Raises:
             TypeError: the device has no such dtype.
@@ -154,6 +182,48 @@ class Backend(ABC):
         """The values of an array of any device of this backend as a NumPy array, with its shape and dtype.
 
         May share its memory. Once no other array shares it, a caller may own and write it, if it is writable.
+        Of an asynchronous backend, the array's values are there when the submission is done.
+        """
+
+    def submit(self, device: Device, work: Callable[[], None], done: Done) -> None:
+        """Has `work` called, and `done` once the device has done what that started.
+
+        An asynchronous backend returns at once, and has `work` called by a thread of its own, with that device the
+        current one; what is submitted to one device is begun in order. `done` is called by a thread of its own, too:
+        with what `work` raised, if it did, and always after the device has done whatever was started.
+
+        `work` calls kernels and transfers of this backend; all of the device's arrays that it is given are there. It
+        may be called a second time if the device ran out of memory, after what others have submitted is done: it
+        then starts all over, having dropped what it had.
+        """
+        try:
+            work()
+        except BaseException as error:
+            done(error)
+        else:
+            done(None)
+
+    def from_dlpack(self, array: Array, device: Device) -> Array:
+        """The memory of an array of any library, which is on that device, as one of the backend's own arrays.
+
+        Called inside `work`, as a transfer is. Only with `capabilities.dlpack`.
+
+        Raises:
+            TypeError: it has a dtype that the backend has not.
+        """
+        raise NotImplementedError(f"the backend {self.name!r} takes no arrays over DLPack")
+
+    def details(self) -> Mapping[str, object]:
+        """What `python -m asyncgraph doctor` shows of it, as values that JSON has: versions, what the devices are.
+
+        May be called when `devices` has raised, and before it is called; never raises.
+        """
+        return {}
+
+    def close(self) -> None:  # noqa: B027  # to have nothing to end is the default
+        """Ends its threads and gives back its memory, once what was submitted is done. Blocks. Idempotent.
+
+        Called at the end of the process, and by tests.
         """
 
 

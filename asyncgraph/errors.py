@@ -26,6 +26,7 @@ AsyncGraphError
 ├── NodeCancelledError            a user op ended with a CancelledError of its own
 ├── BackendNotFoundError          no backend of that name is installed, or it does not load (also a LookupError)
 ├── DeviceNotFoundError           no backend has that device (also a LookupError)
+├── DeviceLostError               a device can never be used again in this process (also a RuntimeError)
 ├── KernelNotFoundError           a backend cannot compute a node (also a NotImplementedError)
 └── SimulationError               a simulated program can go no further (also an AssertionError)
 
@@ -146,6 +147,10 @@ class BackendNotFoundError(AsyncGraphError, LookupError):
 
 class DeviceNotFoundError(AsyncGraphError, LookupError):
     """No installed backend has that device, and the session places no node elsewhere."""
+
+
+class DeviceLostError(AsyncGraphError, RuntimeError):
+    """A device can never be used again in this process. Its cause is what went wrong first. Other devices go on."""
 
 
 class KernelNotFoundError(AsyncGraphError, NotImplementedError):
