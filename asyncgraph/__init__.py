@@ -24,6 +24,7 @@ from ._graph.scopes import control_dependencies as control_dependencies
 from ._graph.scopes import device as device
 from ._graph.scopes import name_scope as name_scope
 from ._graph.spec import ArraySpec as ArraySpec
+from ._registry import use_backend as use_backend
 from ._session.args import RunArgs as RunArgs
 from ._session.args import RunOptions as RunOptions
 from ._session.blocking import BlockingSession as BlockingSession
@@ -65,4 +66,5 @@ __all__ = [
     "ops",
     "placeholder",
     "tracing",
+    "use_backend",
 ]

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from threading import RLock
 from typing import TYPE_CHECKING, Final, final
@@ -96,8 +96,7 @@ class Registry:
     def lend(self, backend: Backend) -> Generator[None]:
         """Inside, devices are looked for in that backend before any other, as if it were installed.
 
-        For tests of a backend: of one that is not installed, or of another object of its class. A session keeps the
-        devices that it has found.
+        A session keeps the devices that it has found.
         """
         lent = _Loaded(backend, tuple(backend.devices()))
         with self._lock:
@@ -162,3 +161,19 @@ def _what_to_install(error: Exception, entry: EntryPoint) -> str:
 
 registry: Final = Registry()
 """The backends of this process."""
+
+
+def use_backend(backend: Backend) -> AbstractContextManager[None]:
+    """A context in which a backend's devices are found as if it were installed, and before those of all others.
+
+    For a backend that no distribution has: a program's own, one under test, or one that is made with arguments. It
+    holds for the whole process. A session keeps a device that it has found, so sessions belong inside. The backend
+    is not closed at the end.
+
+    Raises:
+        TypeError: it is not a backend, but a class, say.
+        Exception: the backend finds no device; it is what its `devices` raises.
+    """
+    if not isinstance(backend, Backend):  # pyright: ignore[reportUnnecessaryIsInstance]  # a class is easily given
+        raise TypeError(f"use_backend takes an object of a class of asyncgraph.abc.Backend, not {backend!r}")
+    return registry.lend(backend)
