@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Final, final
 
 from .abc import Backend, Device
-from .errors import BackendNotFoundError, DeviceNotFoundError
+from .errors import AsyncGraphError, BackendNotFoundError, DeviceNotFoundError
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -25,8 +27,33 @@ PREFERRED: Final = "numpy"
 
 @final
 @dataclass(frozen=True, slots=True)
-class _Loaded:
-    """A backend that can be used, and its devices, of which it has at least one."""
+class Found:
+    """What became of an installed backend.
+
+    Fields:
+        name: of its entry point.
+        origin: what the entry point names, and the distribution that has it; several if they do not agree.
+        backend: the object, also if it finds no device; `None` if there is none.
+        devices: those that can be used.
+        trouble: why there are none; "" if there are some.
+    """
+
+    name: str
+    origin: str
+    backend: Backend | None = None
+    devices: tuple[Device, ...] = ()
+    trouble: str = ""
+
+    def __str__(self) -> str:
+        if self.trouble:
+            return f"backend {self.name!r} ({self.origin}) {self.trouble}"
+        return f"backend {self.name!r} has {', '.join(map(str, self.devices))}"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Lent:
+    """A backend that is there for the time being."""
 
     backend: Backend
     devices: tuple[Device, ...]
@@ -37,22 +64,26 @@ class Registry:
     """The backends of this process. Any thread may ask.
 
     Fields:
-        _lent: backends that are there for the time being, the last lent first.
+        _lent: backends in use by `lend`, the last lent first.
         _entries: the entry points of the group, by name, in the order in which they are asked; several of one name
             if their distributions do not agree; `None` until they are looked for.
-        _loaded: what became of each: a backend, or why there is none.
+        _loaded: what became of each that was asked.
     """
 
     def __init__(self) -> None:
         # A backend that asks for backends while it is loaded gets an error, not a deadlock.
         self._lock: Final = RLock()
-        self._lent: tuple[_Loaded, ...] = ()
+        self._lent: tuple[_Lent, ...] = ()
         self._entries: dict[str, list[EntryPoint]] | None = None
-        self._loaded: Final[dict[str, _Loaded | str]] = {}
+        self._loaded: Final[dict[str, Found]] = {}
 
     def names(self) -> tuple[str, ...]:
         """The names of all installed backends, whether or not they load."""
         return tuple(self._found())
+
+    def installed(self) -> tuple[Found, ...]:
+        """What became of every installed backend, in the order in which they are asked. Loads them all."""
+        return tuple([self._load(name) for name in self._found()])
 
     def backend(self, name: str) -> Backend:
         """The installed backend of that name.
@@ -66,10 +97,10 @@ class Registry:
                 f"  installed: {', '.join(self._found()) or 'none'}\n"
                 f"  a backend is found by its entry point in the group {GROUP!r}"
             )
-        loaded = self._load(name)
-        if isinstance(loaded, str):
-            raise BackendNotFoundError(loaded)
-        return loaded.backend
+        found = self._load(name)
+        if found.backend is None or found.trouble:
+            raise BackendNotFoundError(str(found))
+        return found.backend
 
     def find(self, device: Device) -> Backend:
         """The backend that has that device: the first one asked. Those after it are not loaded.
@@ -82,13 +113,10 @@ class Registry:
                 return lent.backend
         reasons: list[str] = []
         for name in self._found():
-            loaded = self._load(name)
-            if isinstance(loaded, str):
-                reasons.append(loaded)
-            elif device in loaded.devices:
-                return loaded.backend
-            else:
-                reasons.append(f"backend {name!r} has {', '.join(map(str, loaded.devices))}")
+            found = self._load(name)
+            if found.backend is not None and device in found.devices:
+                return found.backend
+            reasons.append(str(found))
         lines = [f"no backend has the device {str(device)!r}", *(reasons or ["no backend is installed"])]
         raise DeviceNotFoundError("\n".join(lines).replace("\n", "\n  "))
 
@@ -98,7 +126,7 @@ class Registry:
 
         A session keeps the devices that it has found.
         """
-        lent = _Loaded(backend, tuple(backend.devices()))
+        lent = _Lent(backend, tuple(backend.devices()))
         with self._lock:
             self._lent = (lent, *self._lent)
         try:
@@ -120,7 +148,7 @@ class Registry:
             self._entries = {name: found[name] for name in sorted(found, key=lambda one: (one != PREFERRED, one))}
         return self._entries
 
-    def _load(self, name: str) -> _Loaded | str:
+    def _load(self, name: str) -> Found:
         with self._lock:
             loaded = self._loaded.get(name)
             if loaded is None:
@@ -128,27 +156,42 @@ class Registry:
             return loaded
 
 
-def _load(entries: list[EntryPoint]) -> _Loaded | str:
+def _load(entries: list[EntryPoint]) -> Found:
     """A backend and its devices, or the reason why it cannot be used."""
-    entry, *others = entries
-    if others:
-        given = ", ".join(_described(one) for one in entries)
-        return f"several distributions give a backend {entry.name!r}: {given}; uninstall all but one"
-    what = f"backend {entry.name!r} ({_described(entry)})"
+    entry = entries[0]
+    found = Found(entry.name, ", ".join(_described(one) for one in entries))
+    if len(entries) > 1:
+        return replace(found, trouble="is given by several distributions: uninstall all but one")
     try:
         made: object = entry.load()()
-        if not isinstance(made, Backend):
-            return f"{what} is no asyncgraph.abc.Backend: it is {made!r}"
-        devices = tuple(made.devices())
     except Exception as error:  # Whatever a third party raises, the others go on.
-        return f"{what} does not load: {type(error).__name__}: {error}{_what_to_install(error, entry)}"
-    if not devices:
-        return f"{what} finds no device"
-    return _Loaded(made, devices)
+        text = f"{type(error).__name__}: {error}{_what_to_install(error, entry)}"
+        return replace(found, trouble=f"does not load: {text}")
+    if not isinstance(made, Backend):
+        return replace(found, trouble=f"is no asyncgraph.abc.Backend: it is {made!r}")
+    atexit.register(_close, made, os.getpid())
+    try:
+        devices = tuple(made.devices())
+    except Exception as error:
+        trouble = f"finds no device: {_reason(error)}{_what_to_install(error, entry)}"
+        return replace(found, backend=made, trouble=trouble)
+    return replace(found, backend=made, devices=devices, trouble="" if devices else "finds no device")
+
+
+def _close(backend: Backend, pid: int) -> None:
+    # A forked child leaves by here, too, and would give back what is its parent's.
+    if os.getpid() == pid:
+        backend.close()
 
 
 def _described(entry: EntryPoint) -> str:
     return entry.value if entry.dist is None else f"{entry.value} of {entry.dist.name} {entry.dist.version}"
+
+
+def _reason(error: Exception) -> str:
+    """What an error of `devices` says: by itself where it is meant for users, else with its type."""
+    told = isinstance(error, AsyncGraphError) or (isinstance(error, ModuleNotFoundError) and not error.name)
+    return str(error) if told else f"{type(error).__name__}: {error}"
 
 
 def _what_to_install(error: Exception, entry: EntryPoint) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -140,10 +142,9 @@ def test_two_distributions_with_backends_of_one_name_are_both_named(install: Ins
 
     message = why_not(TOY)
 
-    assert "several distributions give a backend 'toy': " in message
     assert "toy_of_one:Toy of some-toy 1.0" in message
     assert "toy_of_another:Toy of another-toy 1.0" in message
-    assert message.endswith("; uninstall all but one")
+    assert message.endswith(") is given by several distributions: uninstall all but one")
 
 
 def test_numpy_is_asked_first_whatever_the_others_are_called(install: Install) -> None:
@@ -175,6 +176,64 @@ def test_a_backend_that_asks_for_devices_while_it_is_loaded_is_no_deadlock(
 
     with pytest.raises(DeviceNotFoundError, match="does not load"):
         registry.find(TOY)
+
+
+def test_all_that_is_installed_is_told_with_what_became_of_it(install: Install) -> None:
+    install("lost", "toy_that_was_removed:Toy", None, "lost-toy")
+    install("toy", "toy_that_is_told:Toy", WORKS)
+
+    numpy, lost, toy = Registry().installed()
+
+    assert isinstance(numpy.backend, NumpyBackend)
+    assert (numpy.name, numpy.devices, numpy.trouble) == ("numpy", (CPU,), "")
+    assert (lost.origin, lost.backend, lost.devices) == ("toy_that_was_removed:Toy of lost-toy 1.0", None, ())
+    assert lost.trouble.startswith("does not load: ModuleNotFoundError: ")
+    assert (toy.name, toy.devices, toy.trouble) == ("toy", (TOY,), "")
+
+
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        ("asyncgraph.errors.DeviceNotFoundError('no driver: install one')", "no driver: install one"),
+        ("ModuleNotFoundError('not installed: pip install toy[all]')", "not installed: pip install toy[all]"),
+        ("ModuleNotFoundError(\"No module named 'toys'\", name='toys')",
+         "ModuleNotFoundError: No module named 'toys'; install 'toys'"),
+        ("KeyError('toy')", "KeyError: 'toy'"),
+    ],
+)  # fmt: skip
+def test_a_backend_without_devices_is_kept_with_its_reason(raised: str, reason: str, install: Install) -> None:
+    source = WORKS.replace('return [Device("toy")]', f"raise {raised}")
+    install("toy", "toy_that_finds_none:Toy", f"import asyncgraph.errors\n{source}")
+    registry = Registry()
+
+    toy = registry.installed()[1]
+
+    assert toy.backend is not None
+    assert toy.backend.details() == {}
+    assert toy.trouble == f"finds no device: {reason}"
+    with pytest.raises(BackendNotFoundError) as error:
+        registry.backend("toy")
+    assert str(error.value) == f"backend 'toy' (toy_that_finds_none:Toy of some-toy 1.0) finds no device: {reason}"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+def test_a_backend_is_closed_at_the_end_of_the_process_that_made_it_and_of_no_child(
+    install: Install, tmp_path: Path
+) -> None:
+    install("toy", "toy_that_is_closed:Toy", f"{WORKS}    def close(self): print('closed', flush=True)\n")
+    program = (
+        "import os, sys\n"
+        "from asyncgraph._registry import registry\n"
+        "registry.installed()\n"
+        "if child := os.fork():\n"
+        "    os.waitpid(child, 0)\n"
+        "    print('parent', flush=True)\n"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    assert run.stdout == "parent\nclosed\n"
 
 
 def test_a_lent_backend_is_asked_before_others_as_long_as_it_is_lent() -> None:
