@@ -27,7 +27,8 @@ class SessionConfig:
     Fields:
         device: where nodes run that ask for no device.
         soft_placement: a node that asks for a device which there is not runs on `device` instead, and
-            the log says why, once; otherwise it is a `DeviceNotFoundError`.
+            the log says why, once; otherwise it is a `DeviceNotFoundError`, as it always is for a GPU if the
+            environment variable `ASYNCGRAPH_REQUIRE_GPU` is set to 1.
         max_concurrent_runs: how many runs execute at once; more wait, first come, first served.
         max_pending_runs: how many wait; beyond, `SessionOverloadedError` at once.
         inline_budget_s: seconds of each turn of the event loop that kernels may take, over all runs.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from threading import Lock
 from typing import Final, final
 
@@ -13,6 +14,14 @@ from ..abc import Device
 from ..errors import DeviceNotFoundError
 
 _log: Final = logging.getLogger("asyncgraph")
+
+REQUIRE_GPU: Final = "ASYNCGRAPH_REQUIRE_GPU"
+"""The environment variable that turns it into an error if a GPU that is asked for cannot be used."""
+
+
+def gpu_required() -> bool:
+    """Whether that variable is set, to anything but "" and 0. It is read each time."""
+    return os.environ.get(REQUIRE_GPU, "") not in ("", "0")
 
 
 @final
@@ -59,6 +68,10 @@ class Placer:
             if not self._soft:
                 raise DeviceNotFoundError(
                     f"{error}\n  nodes that ask for it run elsewhere with SessionConfig(soft_placement=True)"
+                ) from None
+            if device.kind == "gpu" and gpu_required():
+                raise DeviceNotFoundError(
+                    f"{error}\n  nodes that ask for it run nowhere else, as {REQUIRE_GPU} is set in the environment"
                 ) from None
             found = self._found.get(self._default) or self._find(self._default)
             _log.warning("nodes placed on %s run on %s instead: %s", name, found.device, error)

@@ -77,6 +77,32 @@ async def test_without_soft_placement_it_is_an_error_with_the_reason_of_every_ba
     assert cpu.results.tolist() == [2.0]
 
 
+@pytest.mark.parametrize("value", ["1", "true"])
+def test_where_a_gpu_is_required_it_is_an_error_also_with_soft_placement(
+    value: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ASYNCGRAPH_REQUIRE_GPU", value)
+    graph, x, y = squared_on("gpu:0")
+    with ag.BlockingSession(graph) as session:
+        with pytest.raises(DeviceNotFoundError) as raised:
+            session.run(y, {x: [1.0]})
+        assert session.run(x * 2, {x: [1.0]}).results.tolist() == [2.0]
+    assert str(raised.value) == (
+        f"{NOT_THERE}\n  nodes that ask for it run nowhere else, as ASYNCGRAPH_REQUIRE_GPU is set in the environment"
+    )
+    assert warnings_of(caplog) == []
+
+
+@pytest.mark.parametrize(("value", "device"), [("0", "gpu:0"), ("", "gpu:0"), ("1", "tpu:0")])
+def test_where_none_is_required_nodes_run_on_the_default_device(
+    value: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ASYNCGRAPH_REQUIRE_GPU", value)
+    graph, x, y = squared_on(device)
+    with ag.BlockingSession(graph) as session:
+        assert session.run(y, {x: [3.0]}).results.tolist() == [9.0]
+
+
 def test_a_default_device_that_there_is_not_is_an_error_also_with_soft_placement() -> None:
     graph, x, y = squared_on("cpu:0")
     with ag.BlockingSession(graph, config=ag.SessionConfig(device="gpu:0")) as session:
