@@ -1,11 +1,11 @@
 """Two nodes on two devices, awaited concurrently: one asks for a GPU, one for the CPU.
 
-Where there is no GPU, the first runs on the CPU, too, and the log says so. With `SessionConfig(soft_placement=False)`
-that would be an error. The values are the same either way.
+Where no GPU can be used, the first runs on the CPU, too, and the log says why. With
+`SessionConfig(soft_placement=False)` that would be an error. The values are the same either way.
 
 Prints:
-    warning: nodes placed on gpu:0 run on cpu:0 instead
-    squares: asked for gpu:0, runs on cpu:0
+    gpu:0 is ...
+    squares: asked for gpu:0, runs on ...
     cubes: asked for cpu:0, runs on cpu:0
     squares of 1 to 4: [1.0, 4.0, 9.0, 16.0]
     cubes of 5 to 8: [125.0, 216.0, 343.0, 512.0]
@@ -28,19 +28,22 @@ with ag.Graph() as graph:
         # A value is moved to a device that needs it, once, whether it comes from a feed or from another device.
         total = ag.ops.sum(squares + cubes, name="total")
 
+why_not: list[str] = []
 
-def first_line(record: logging.LogRecord) -> bool:
-    # The rest says why, backend by backend.
-    print("warning:", record.getMessage().partition(": ")[0])
+
+def keep(record: logging.LogRecord) -> bool:
+    _, _, reasons = record.getMessage().partition(": ")  # some lines from each backend
+    why_not.append("; ".join(line.strip() for line in reasons.splitlines()))
     return False
 
 
-logging.getLogger("asyncgraph").addFilter(first_line)
+logging.getLogger("asyncgraph").addFilter(keep)
 
 
 async def main() -> None:
     async with ag.Session(graph) as session:
         devices = session.explain(total, {x: [1.0]}).devices
+        print("gpu:0 is", *[f"not used: {text}" for text in why_not] or ["used"])
         for node in (squares, cubes):
             print(f"{node.name}: asked for {node.device}, runs on {devices[node]}")
         on_gpu, on_cpu = await asyncio.gather(
