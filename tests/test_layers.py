@@ -17,7 +17,7 @@ ROWS = [
     {"_exec", "tracing"},
     {"_registry", "_session"},
     {"asyncgraph"},
-    {"__main__", "testing"},
+    {"__main__", "_doctor", "testing"},
 ]
 APART = [{"ops", "_plan"}]
 """Neighbours in a row that do not import each other."""
