@@ -44,6 +44,17 @@ def test_every_program_of_the_readme_can_be_compiled(program: str) -> None:
     compile(program, "README.md", "exec", flags=0x2000)  # top-level await, as in a notebook
 
 
+def test_the_backend_that_the_readme_shows_is_the_whole_example() -> None:
+    example = (ROOT / "examples" / "custom_backend.py").read_text()
+    assert [text for language, text in BLOCKS if language == "python" and "(Backend)" in text] == [example]
+
+
+@pytest.mark.parametrize("anchor", re.findall(r"\]\(#([^)]+)\)", README))
+def test_a_chapter_that_the_readme_links_to_exists(anchor: str) -> None:
+    chapters = re.findall(r"^##+ (.*)$", README, re.MULTILINE)
+    assert anchor in [re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in chapters]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_of_the_readme_is_one_that_the_gate_runs(command: str) -> None:
     if not command.startswith(BEFORE_THE_GATE):
