@@ -97,7 +97,8 @@ def test_its_devices_work_at_once_and_each_does_one_thing_at_a_time(pool: Backen
 
 def test_close_waits_for_what_was_submitted_and_may_be_repeated(pool: Backend) -> None:
     log: list[str] = []
-    pool.submit(FIRST, lambda: log.append("work"), lambda _: log.append("done"))
+    for _ in range(1000):
+        pool.submit(FIRST, lambda: log.append("work"), lambda _: log.append("done"))
     pool.close()
     pool.close()
-    assert log == ["work", "done"]
+    assert log == ["work", "done"] * 1000
