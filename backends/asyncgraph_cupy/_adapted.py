@@ -1,0 +1,211 @@
+"""The ops for which CuPy 14 has no function, or one that means something else than NumPy's.
+
+Each is a function of CuPy's namespace, of the operands, and of the op's params as keywords. What CuPy computes
+otherwise, and is computed here as NumPy does:
+
+- `floor_divide` and `remainder` of floats, which CuPy derives from the rounded quotient: 1.0 // 0.1 is 9, not 10, and
+  x % inf is x, not NaN;
+- products of booleans, whose sums CuPy's reduction of two vectors cannot give back as booleans;
+- what is true of complex numbers, of which CuPy has no `logical_and` and its like;
+- sums and products in another dtype, for which NumPy converts each element before it adds;
+- `std` and `var` with a correction that leaves nothing to divide by: infinity, unless all elements are equal;
+- limits that are NaN in `clip`, which are no limits to CuPy; and clipped complex numbers;
+- steps of `arange` in an integer dtype that wrap around, or are no integers;
+- `linspace` of complex numbers, fill values that are complex, `meshgrid` of one vector, which is a copy, and of rank 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from math import ceil, prod
+from typing import Any, Final
+
+import numpy as np
+
+from asyncgraph.abc import Array
+
+Namespace = Any
+"""CuPy, or what stands for it."""
+
+DType = np.dtype[Any]
+
+
+def is_number(operand: object) -> bool:
+    """Whether an operand is a Python number."""
+    return isinstance(operand, (bool, int, float, complex))
+
+
+def as_array(xp: Namespace, operand: Array) -> Array:
+    """An operand as an array; a number as one of rank 0, in NumPy's dtype for it."""
+    return xp.full((), operand, _dtype(operand)) if is_number(operand) else operand
+
+
+def _dtype(operand: Array) -> DType:
+    return np.asarray(operand).dtype if is_number(operand) else operand.dtype
+
+
+def _kinds(*operands: Array) -> str:
+    return "".join([_dtype(one).kind for one in operands])
+
+
+# -- elementwise -------------------------------------------------------------------------------------
+
+
+def _floor_divide(xp: Namespace, x1: Array, x2: Array) -> Array:
+    if "f" not in _kinds(x1, x2):
+        return xp.floor_divide(x1, x2)
+    ratio, rest = xp.divide(x1, x2), xp.fmod(x1, x2)
+    whole = xp.rint(xp.divide(xp.subtract(x1, rest), x2))
+    floored = xp.subtract(whole, _is_above_floor(xp, rest, x2))
+    # The ratio has the sign of a quotient that is zero, and is the quotient if the divisor is.
+    return xp.where(xp.equal(x2, 0), ratio, xp.copysign(floored, ratio))
+
+
+def _remainder(xp: Namespace, x1: Array, x2: Array) -> Array:
+    if "f" not in _kinds(x1, x2):
+        return xp.remainder(x1, x2)
+    rest = xp.fmod(x1, x2)
+    moved = xp.where(_is_above_floor(xp, rest, x2), xp.add(rest, x2), rest)
+    return xp.where(xp.equal(rest, 0), xp.copysign(rest, x2), moved)
+
+
+def _is_above_floor(xp: Namespace, rest: Array, divisor: Array) -> Array:
+    """Where the quotient that was truncated is one more than that which is floored."""
+    return xp.logical_and(xp.not_equal(rest, 0), xp.not_equal(xp.less(rest, 0), xp.less(divisor, 0)))
+
+
+def _clip(xp: Namespace, x: Array, low: Array, high: Array) -> Array:
+    array = as_array(xp, x)
+    if is_number(low) and is_number(high) and array.dtype.kind != "c":
+        return xp.clip(array, low, high)
+    # Two promotions, one after the other, may give another dtype than all three at once.
+    common = np.result_type(*[one if is_number(one) else one.dtype for one in (x, low, high)])
+    return xp.minimum(xp.maximum(xp.astype(array, common, copy=False), low), high)
+
+
+def _logical(name: str, xp: Namespace, *operands: Array) -> Array:
+    return getattr(xp, name)(*[_truth(xp, one) for one in operands])
+
+
+def _truth(xp: Namespace, x: Array) -> Array:
+    return xp.not_equal(x, 0) if _kinds(x) == "c" else x
+
+
+def _where(xp: Namespace, condition: Array, x1: Array, x2: Array) -> Array:
+    return xp.where(as_array(xp, _truth(xp, condition)), x1, x2)
+
+
+# -- reductions --------------------------------------------------------------------------------------
+
+
+def _accumulated(name: str, xp: Namespace, x: Array, *, dtype: DType | None = None, **options: Any) -> Array:
+    if dtype is None:
+        return getattr(xp, name)(x, **options)
+    converted = x if np.can_cast(x.dtype, dtype) else xp.astype(x, dtype)
+    return getattr(xp, name)(converted, dtype=dtype, **options)
+
+
+def _spread(name: str, xp: Namespace, x: Array, *, correction: float = 0, **options: Any) -> Array:
+    axis = options.get("axis")
+    axes = range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis
+    if correction < prod(x.shape[one] for one in axes):
+        return getattr(xp, name)(x, ddof=correction, **options)
+    return xp.divide(getattr(xp, name)(x, **options), 0.0)
+
+
+# -- products ----------------------------------------------------------------------------------------
+
+
+def _product(name: str, xp: Namespace, x1: Array, x2: Array, **options: Any) -> Array:
+    if _kinds(x1, x2) != "bb":
+        return getattr(xp, name)(x1, x2, **options)
+    counts = [xp.astype(one, np.dtype("int32")) for one in (x1, x2)]
+    return xp.not_equal(getattr(xp, name)(*counts, **options), 0)
+
+
+def _vecdot(xp: Namespace, x1: Array, x2: Array, *, axis: int = -1) -> Array:
+    left, right = xp.moveaxis(x1, axis, -1), xp.moveaxis(x2, axis, -1)
+    rows = xp.expand_dims(xp.conj(left) if left.dtype.kind == "c" else left, axis=-2)
+    return xp.squeeze(_product("matmul", xp, rows, xp.expand_dims(right, axis=-1)), axis=(-2, -1))
+
+
+# -- creation ----------------------------------------------------------------------------------------
+
+
+def _arange(xp: Namespace, start: float, stop: float, step: float, *, dtype: DType) -> Array:
+    if dtype.kind not in "iu" or all(_fits(one, dtype) for one in (start, step)):
+        return xp.arange(start, stop, step, dtype=dtype)
+    # NumPy converts the first two elements, and goes on by their difference; modulo 2**64, all integers do.
+    first, second = int(start), int(start + step)
+    counted = xp.arange(max(0, ceil((stop - start) / step)), dtype=np.dtype("uint64"))
+    return xp.astype(xp.add(xp.multiply(counted, (second - first) % 2**64), first % 2**64), dtype)
+
+
+def _fits(number: float, dtype: DType) -> bool:
+    limits = np.iinfo(dtype)
+    return isinstance(number, int) and limits.min <= number <= limits.max
+
+
+def _linspace(xp: Namespace, start: complex, stop: complex, *, dtype: DType, **options: Any) -> Array:
+    if "c" not in _kinds(start, stop):
+        return xp.linspace(start, stop, dtype=dtype, **options)
+    real, imag = [xp.linspace(*parts, **options) for parts in ((start.real, stop.real), (start.imag, stop.imag))]
+    return xp.astype(xp.add(real, xp.multiply(imag, 1j)), dtype, copy=False)
+
+
+def _full(xp: Namespace, *, shape: tuple[int, ...], fill_value: complex, dtype: DType) -> Array:
+    # NumPy converts the value, and warns if it has to.
+    return xp.full(shape, np.full((), fill_value, dtype)[()], dtype=dtype)
+
+
+def _full_like(xp: Namespace, x: Array, *, fill_value: complex, dtype: DType | None = None) -> Array:
+    return _full(xp, shape=x.shape, fill_value=fill_value, dtype=dtype or x.dtype)
+
+
+def _meshgrid(xp: Namespace, *arrays: Array, indexing: str) -> tuple[Array, ...]:
+    vectors = [xp.reshape(one, (-1,)) for one in arrays]
+    return xp.meshgrid(*vectors, indexing=indexing) if len(vectors) > 1 else (xp.copy(vectors[0]),)
+
+
+# -- manipulation ------------------------------------------------------------------------------------
+
+
+def _concat(xp: Namespace, *arrays: Array, **options: Any) -> Array:
+    dtypes = {one.dtype for one in arrays}
+    # CuPy promotes three or more one after the other, in any order.
+    return xp.concat(arrays, **options, **({"dtype": np.result_type(*dtypes)} if len(dtypes) > 2 else {}))
+
+
+def _reshape(xp: Namespace, x: Array, *, shape: tuple[int, ...]) -> Array:
+    return xp.reshape(x, shape)
+
+
+def _unstack(xp: Namespace, x: Array, *, axis: int = 0) -> tuple[Array, ...]:
+    moved = xp.moveaxis(x, axis, 0)
+    return tuple([moved[position] for position in range(moved.shape[0])])
+
+
+ADAPTED: Final[dict[str, Callable[..., Array]]] = {
+    "arange": _arange,
+    "clip": _clip,
+    "concat": _concat,
+    "floor_divide": _floor_divide,
+    "full": _full,
+    "full_like": _full_like,
+    "linspace": _linspace,
+    **{name: partial(_logical, name) for name in ("logical_and", "logical_not", "logical_or", "logical_xor")},
+    "matmul": partial(_product, "matmul"),
+    "meshgrid": _meshgrid,
+    "prod": partial(_accumulated, "prod"),
+    "remainder": _remainder,
+    "reshape": _reshape,
+    "std": partial(_spread, "std"),
+    "sum": partial(_accumulated, "sum"),
+    "tensordot": partial(_product, "tensordot"),
+    "unstack": _unstack,
+    "var": partial(_spread, "var"),
+    "vecdot": _vecdot,
+    "where": _where,
+}
+"""Computes an op: called with CuPy's namespace, the operands, and the op's params as keywords."""
