@@ -19,7 +19,7 @@ _EVENT_LOOPS: Final = ("uvloop",)
 """Distributions that have an event loop other than asyncio's own."""
 
 _NO_BACKEND: Final = "no backend for GPUs is installed"
-_WORDS: Final = {"None": "none", "True": "yes", "False": "no"}
+_WORDS: Final = {"None": "none", "''": "none", "True": "yes", "False": "no"}
 
 
 @final
@@ -174,7 +174,7 @@ def _flat(value: object) -> str:
     """A value that JSON has, on one line."""
     if isinstance(value, Mapping):
         pairs = cast("Mapping[object, object]", value).items()
-        return ", ".join(f"{name} {_flat(one)}" for name, one in pairs)
+        return ", ".join(f"{name} {_flat(one)}" for name, one in pairs) or "none"
     if isinstance(value, (list, tuple)):
         return "; ".join(map(_flat, cast("list[object]", value))) or "none"
     return _WORDS.get(repr(value), str(value))

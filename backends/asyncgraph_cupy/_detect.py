@@ -56,7 +56,7 @@ _TEXTS: Final[Mapping[str, str]] = {
     "CUPY_CACHE_DIR to one that it can ({detail})",
     "import_failed": "CuPy cannot be imported: {detail}",
     # The driver.
-    "no_driver": "there is no NVIDIA driver",
+    "no_driver": "there is no NVIDIA driver: install it, if there is an NVIDIA GPU",
     "no_libcuda": "there is an NVIDIA driver, but not its library libcuda: in a container, give it the GPUs, "
     "as by docker run --gpus all",
     "old_driver": "the NVIDIA driver is for CUDA {driver}, and CuPy for CUDA {runtime}: update the driver, or "
@@ -203,7 +203,8 @@ def details(status: CudaStatus | None) -> Mapping[str, object]:
         "distributions": distributions(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
     }
-    return told if status is None else told | asdict(status)
+    # The reason is what the backend's `devices` raises.
+    return told if status is None else told | {name: one for name, one in asdict(status).items() if name != "reason"}
 
 
 def probe(load: Callable[[], CudaApi], installed: Sequence[str] = ()) -> CudaStatus:
