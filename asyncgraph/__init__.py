@@ -12,6 +12,7 @@ from . import errors as errors
 from . import ops as ops
 from . import tracing as tracing
 from ._exec.calls import check_cancelled as check_cancelled
+from ._exec.launch import launch as launch
 from ._graph.building import constant as constant
 from ._graph.building import current_graph as current_graph
 from ._graph.building import group as group
@@ -60,6 +61,7 @@ __all__ = [
     "errors",
     "group",
     "item",
+    "launch",
     "load",
     "name_scope",
     "op",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import atexit
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from threading import RLock
@@ -57,6 +57,9 @@ class _Lent:
 
     backend: Backend
     devices: tuple[Device, ...]
+
+
+Placed = tuple[Backend, Device]
 
 
 @final
@@ -120,6 +123,23 @@ class Registry:
         lines = [f"no backend has the device {str(device)!r}", *(reasons or ["no backend is installed"])]
         raise DeviceNotFoundError("\n".join(lines).replace("\n", "\n  "))
 
+    def find_holder(self, dlpack_type: int, index: int) -> Placed | None:
+        """The backend whose arrays are on that device, in DLPack's terms, and its own name of it; `None` if none is."""
+        for backend, devices in self._all():
+            if backend.capabilities.dlpack == dlpack_type:
+                for device in devices:
+                    if device.index == index:
+                        return backend, device
+        return None
+
+    def _all(self) -> Iterator[tuple[Backend, tuple[Device, ...]]]:
+        for lent in self._lent:
+            yield lent.backend, lent.devices
+        for name in self._found():
+            found = self._load(name)
+            if found.backend is not None:
+                yield found.backend, found.devices
+
     @contextmanager
     def lend(self, backend: Backend) -> Generator[None]:
         """Inside, devices are looked for in that backend before any other, as if it were installed.
@@ -149,11 +169,14 @@ class Registry:
         return self._entries
 
     def _load(self, name: str) -> Found:
-        with self._lock:
-            loaded = self._loaded.get(name)
-            if loaded is None:
-                loaded = self._loaded[name] = _load(self._found()[name])
-            return loaded
+        loaded = self._loaded.get(name)
+        if loaded is None:
+            # Held for seconds while a GPU is looked for: who asks for what is there does not wait for it.
+            with self._lock:
+                loaded = self._loaded.get(name)
+                if loaded is None:
+                    loaded = self._loaded[name] = _load(self._found()[name])
+        return loaded
 
 
 def _load(entries: list[EntryPoint]) -> Found:

@@ -27,13 +27,16 @@ from typing import Any, Final, cast, final
 
 import numpy as np
 
-from .._graph.building import fits
-from .._graph.convert import ConversionError, as_exact_array
 from .._graph.node import Node
 from .._graph.op import Call
-from .._graph.spec import ANY, ArraySpec, intern_spec
 from .._graph.template import Template
-from ..errors import NodeCancelledError, NodeResultError, NodeTimeoutError
+from .._plan.program import Placement
+from ..abc import Done
+from ..errors import NodeCancelledError, NodeTimeoutError
+from .checks import checked, checked_on_device
+
+Launcher = Callable[[Callable[[], None], Done], None]
+"""Has work done on a device, and tells when that is over. As `abc.Backend.submit`, for one device."""
 
 
 @final
@@ -45,15 +48,17 @@ class CallScope:
         run: what runs it, by identity.
         outer: the call that started its run, if that is nested.
         deadline: when the call has used up its time, where no loop looks at the clock; in `perf_counter`'s time.
+        launcher: of an op that is given arrays of a device: what starts work there.
     """
 
-    __slots__ = ("_then", "deadline", "outer", "over", "run")
+    __slots__ = ("_then", "deadline", "launcher", "outer", "over", "run")
 
-    def __init__(self, run: object, outer: CallScope | None) -> None:
+    def __init__(self, run: object, outer: CallScope | None, launcher: Launcher | None) -> None:
         self.over = False  # A flag: an event takes microseconds to make, and few calls wait for it.
         self.run: Final = run
         self.outer: Final = outer
         self.deadline = inf
+        self.launcher: Final = launcher
         self._then: Final[list[Callable[[], None]]] = []
 
     @property
@@ -113,22 +118,32 @@ class CallSite:
         node: the node that it computes.
         scope: how it learns that its run is over.
         args: the values of the node's inputs.
+        _home: the device whose arrays it is given, and gives; `None` for the host.
         _attempts: how many attempts are left.
         _began: when the attempt began that is being made, or is waited for.
     """
 
-    __slots__ = ("_attempts", "_began", "_call", "_context", "_template", "args", "node", "scope")
+    __slots__ = ("_attempts", "_began", "_call", "_context", "_home", "_template", "args", "node", "scope")
 
-    def __init__(self, node: Node, values: Sequence[Any], context: Context, run: object) -> None:
+    def __init__(
+        self,
+        node: Node,
+        values: Sequence[Any],
+        context: Context,
+        run: object,
+        where: Placement | None = None,
+        launcher: Launcher | None = None,
+    ) -> None:
         assert node.op.call is not None
         template = node.params["template"]
         assert isinstance(template, Template)
         self.node: Final = node
         self.args: Final = [guarded(value) for value in values]
         self._call: Final[Call] = node.op.call
+        self._home: Final = None if where is None or where.on_host else where
         self._template: Final = template
         self._context: Final = context.copy()
-        self.scope: Final = CallScope(run, self._context.get(current_call))
+        self.scope: Final = CallScope(run, self._context.get(current_call), launcher)
         self._context.run(current_call.set, self.scope)
         self._attempts = 1 if self._call.retry is None else self._call.retry.attempts
         self._began = perf_counter()
@@ -176,7 +191,7 @@ class CallSite:
             # If its run is over, what is said of that is enough.
             if self._call.timeout_s is not None and self.time_left_s() < 0 and not self.scope.over:
                 raise timed_out(self.node)
-            return checked(result, self._call.spec, self.node, self.args)
+            return self._checked(result)
 
     async def wait(self, first: Awaited | None = None) -> Any:
         """Calls the function and awaits what it returns; `first` is what a call in a thread gave already.
@@ -193,7 +208,7 @@ class CallSite:
                     raise
                 await asyncio.sleep(wait_s)
             else:
-                return checked(result, self._call.spec, self.node, self.args)
+                return self._checked(result)
 
     async def _timed(self, first: Awaited | None) -> Any:
         if self._call.timeout_s is None:
@@ -224,6 +239,10 @@ class CallSite:
         except StopIteration as error:
             raise RuntimeError(f"{self.node.name!r} raised StopIteration, which no awaited call can pass on") from error
 
+    def _checked(self, result: object) -> Any:
+        check = checked if self._home is None else checked_on_device
+        return check(result, self._call.spec, self.node, self.args)
+
     def _wait_before_next(self, error: Exception) -> float | None:
         """Seconds before the next attempt, or `None` if there is none. Its clock starts after them."""
         retry = self._call.retry
@@ -245,9 +264,6 @@ class Awaited:
         self.awaitable: Final = awaitable
 
 
-_ARRAYS: Final = (np.ndarray, np.generic)
-
-
 def guarded(value: Any) -> Any:
     """`value` as user code may see it: arrays as read-only views, NumPy scalars as arrays of rank 0."""
     if isinstance(value, np.ndarray):
@@ -259,76 +275,6 @@ def guarded(value: Any) -> Any:
         array.flags.writeable = False
         return array
     return value
-
-
-def checked(result: object, spec: ArraySpec | tuple[ArraySpec, ...] | None, node: Node, args: Sequence[Any]) -> Any:
-    """`result`, if it fits what the op said that it returns.
-
-    A name is one size in all that it returns, and in `args`, the values of the node's inputs.
-
-    Raises:
-        NodeResultError: it does not, or is a node.
-    """
-    if isinstance(result, Node):
-        raise NodeResultError(
-            f"{node.name!r} returned a node: {result!r}\n"
-            "  return a value; to run a graph inside an op: (await session.run(node)).results"
-        )
-    if spec is None:
-        return result
-    sizes = _sizes_of(node, args)
-    if isinstance(spec, ArraySpec):
-        return _checked_one(result, spec, node, sizes)
-    parts = list(cast("Sequence[object]", result)) if isinstance(result, (tuple, list)) else None
-    if parts is None or len(parts) != len(spec):
-        expected = f"a tuple of {len(spec)}: {', '.join(map(repr, spec))}"
-        raise NodeResultError(f"{node.name!r} returned {_described(result)}\n  expected: {expected}")
-    return tuple([_checked_one(one, each, node, sizes) for one, each in zip(parts, spec, strict=True)])
-
-
-def _sizes_of(node: Node, args: Sequence[Any]) -> dict[str, int]:
-    """The sizes that the values of a node's inputs give to the names in their specs."""
-    sizes: dict[str, int] = {}
-    for one, value in zip(node.inputs, args, strict=False):  # A call that was given up has no arguments any more.
-        if isinstance(value, np.ndarray):
-            _differing_name(cast("np.ndarray[Any, Any]", value).shape, one.spec, sizes)
-    return sizes
-
-
-def _differing_name(shape: tuple[int, ...], spec: ArraySpec, sizes: dict[str, int]) -> str | None:
-    """Adds the sizes that `shape` gives to the names of `spec`; the first name that has another size already."""
-    for dim, size in zip(spec.shape or (), shape, strict=False):
-        if isinstance(dim, str) and sizes.setdefault(dim, size) != size:
-            return dim
-    return None
-
-
-def _checked_one(result: object, spec: ArraySpec, node: Node, sizes: dict[str, int]) -> Any:
-    if spec is ANY:
-        return result
-    reason = ""
-    try:
-        array = as_exact_array(result, spec.dtype)
-    except ConversionError as error:
-        reason = f": {error}"
-    else:
-        # Python numbers take the spec's dtype; an array has one of its own, and keeps it, in native byte order.
-        own_dtype = cast("np.ndarray[Any, Any]", result).dtype if isinstance(result, _ARRAYS) else array.dtype
-        if spec.dtype in (None, own_dtype.newbyteorder("=")) and fits(array.shape, spec.shape):
-            name = _differing_name(array.shape, spec, sizes)
-            if name is None:
-                return array
-            reason = f": in this call {name!r} is {sizes[name]}"
-    # Outside the `except`: the error keeps no frames of the conversion, which keep the array.
-    raise NodeResultError(f"{node.name!r} returned {_described(result)}{reason}\n  expected: {spec!r}")
-
-
-def _described(value: Any) -> str:
-    if isinstance(value, _ARRAYS):
-        array = cast("np.ndarray[Any, Any]", value)
-        return repr(intern_spec(array.dtype, array.shape))
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def cancelled_by_itself(node: Node) -> NodeCancelledError:

@@ -69,10 +69,12 @@ class Counters:
 
     inline_segments: int = 0
     offloaded_segments: int = 0
+    submitted_segments: int = 0
     user_calls: int = 0
 
     def add(self, other: Counters) -> None:
         """Counts what a run has counted."""
         self.inline_segments += other.inline_segments
         self.offloaded_segments += other.offloaded_segments
+        self.submitted_segments += other.submitted_segments
         self.user_calls += other.user_calls

@@ -15,6 +15,7 @@ import numpy as np
 from .._graph.node import Node
 from .._graph.spec import intern_spec
 from .._plan.program import Placement
+from .._plan.segment import Segment
 
 _MARK: Final = "asyncgraph: "
 _PACKAGE: Final = str(Path(__file__).resolve().parent.parent) + os.sep
@@ -34,6 +35,20 @@ def add_node_note(error: BaseException, node: Node, where: Placement | None, ope
         f"  inputs: {', '.join(specs) or 'none'}",
         f"  device: {'host' if where is None else where.device}",
         f"  built at: {node.site or 'unknown'}",
+    ]
+    _replace_note(error, "\n".join(lines))
+
+
+def add_segment_note(error: BaseException, segment: Segment, where: Placement) -> None:
+    """Gives `error`, which a device reported some time later, the note about what it had been given to do."""
+    nodes = [one.node for one in segment.instructions]
+    names = [repr(one.name) for one in (nodes if len(nodes) <= 4 else (*nodes[:2], *nodes[-2:]))]
+    if len(nodes) > 4:
+        names.insert(2, "...")
+    lines = [
+        f"{_MARK}{where.device} reported this after it was given {', '.join(names)}",
+        "  a device reports an error some time later, to whoever waits for it: it may be another run's",
+        f"  the last was built at: {nodes[-1].site or 'unknown'}",
     ]
     _replace_note(error, "\n".join(lines))
 

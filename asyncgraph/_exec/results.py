@@ -20,18 +20,13 @@ _SMALL: Final = 4
 """A view this many times smaller than what it keeps alive is copied."""
 
 
-def deliver(fetched: Fetched, frame: Frame, on_host: bool) -> Any:
-    """The value of one fetch, as its caller may have it.
-
-    `on_host` false leaves it on its device, in its backend's own arrays.
-    """
+def deliver(fetched: Fetched, frame: Frame) -> Any:
+    """The value of one fetch, as its caller may have it; what stays on a device as it is."""
     value = frame[fetched.slot]
     if fetched.plain and value.__class__ is np.ndarray:
         return value
     if fetched.home is not None:
-        if not on_host:
-            return value
-        value = fetched.home.backend.to_host(value)
+        return value
     return _DELIVER[fetched.owner](value, fetched, frame)
 
 

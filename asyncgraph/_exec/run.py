@@ -24,6 +24,8 @@ from .._graph.node import Node
 from .._plan.chunk import Frame
 from .._plan.lower import Instruction, Kind
 from .._plan.plan import Plan
+from .._plan.program import Placement
+from ..abc import Done
 from .calls import Awaited, CallSite, timed_out
 from .coroutines import Coroutines
 from .host import Counters, Host
@@ -31,6 +33,7 @@ from .inline import explain_failure
 from .notes import add_failure_line, add_node_note, explain_call
 from .recorder import Recorder
 from .scheduler import Scheduler
+from .submitted import SubmittedSegment
 from .workers import Work
 
 Post = Callable[[Callable[[], None]], None]
@@ -172,8 +175,11 @@ class Run:
         """Hands a ready segment over to where it runs. On the loop."""
         if self.scheduler.stopped:
             return
-        kind = self.plan.segments[segment].kind
-        if kind is Kind.KERNEL and self._is_cheap(segment, self._largest_read(segment)):
+        this = self.plan.segments[segment]
+        kind = this.kind
+        if this.device is not None:
+            self._submit(segment, this.device)
+        elif kind is Kind.KERNEL and self._is_cheap(segment, self._largest_read(segment)):
             self.host.turn.do(self._inline(segment))
         elif kind is Kind.INLINE:
             self.host.turn.do(partial(self._call_inline, segment))
@@ -187,9 +193,12 @@ class Run:
         return self.plan.segments[segment].kind is Kind.ASYNC
 
     def _hand_over(self, segment: int) -> None:
-        """Puts a segment into the queue of its pool. From any thread."""
+        """Puts a segment into the queue of its pool, or its device. From any thread."""
+        this = self.plan.segments[segment]
         try:
-            if self.plan.segments[segment].kind is Kind.THREAD:
+            if this.device is not None:
+                self._submit(segment, this.device)
+            elif this.kind is Kind.THREAD:
                 self.host.calls.submit(partial(self._call_in_thread, segment), at_once=self._nested)
             else:
                 self.host.kernels.submit(partial(self._compute, segment), at_once=self._nested)
@@ -205,28 +214,52 @@ class Run:
         read = [self.frame[slot] for slot in self.plan.segments[segment].reads]
         return max([value.size for value in read if isinstance(value, np.ndarray)], default=0)
 
-    def _go_on(self, ready: list[int], here: Kind) -> Work | None:
+    def _go_on(self, ready: list[int], here: Kind | None) -> Work | None:
         """Hands over what became ready on a thread, but for one segment that the thread itself does next.
 
         A thread that has called a user op computes what follows before it takes another: loads must not run
-        ahead of what makes them small.
+        ahead of what makes them small. A thread of a backend, where `here` is `None`, does nothing itself.
         """
         mine: int | None = None
         for segment in ready:
-            kind = self.plan.segments[segment].kind
-            if kind is Kind.ASYNC or kind is Kind.INLINE:
+            this = self.plan.segments[segment]
+            if this.kind is Kind.ASYNC or this.kind is Kind.INLINE:
                 self.host.mailbox.post(partial(self.place, segment))
-            elif mine is None and (kind is here or kind is Kind.KERNEL):
+            elif mine is None and here is not None and this.device is None and this.kind in (here, Kind.KERNEL):
                 mine = segment
             else:
                 self._hand_over(segment)
-        if mine is None:
+        if mine is None or here is None:
             return None
         if self.plan.segments[mine].kind is Kind.KERNEL:
             return partial(self._compute, mine, here)
         return partial(self._call_in_thread, mine)
 
     # -- kernels ---------------------------------------------------------------------------------------
+
+    def _submit(self, segment: int, device: Placement) -> None:
+        """Has a device do a segment of kernels. From any thread."""
+        if not self._begin(segment):
+            return
+        work = SubmittedSegment(self.plan, segment, self.frame, self._context.copy(), self._recorder, self._is_stopped)
+        try:
+            device.backend.submit(device.device, work, partial(self._device_is_done, segment, work))
+        except BaseException as error:
+            self._device_is_done(segment, work, error)
+
+    def _is_stopped(self) -> bool:
+        return self.scheduler.stopped
+
+    def _device_is_done(self, segment: int, work: SubmittedSegment, error: BaseException | None) -> None:
+        """The device has done all that `work` had started. On a thread of the backend's."""
+        post = self.host.mailbox.post
+        if error is not None:
+            self._fail(segment, work.explain(error), error, post)
+        elif self.scheduler.stopped:
+            work.drop()
+            self._dropped(segment, post)
+        else:
+            self._go_on(self._finished(segment, post, submitted=1), None)
 
     def _inline(self, segment: int) -> Callable[[], bool]:
         """The slices of a segment of kernels on the loop: one chunk each."""
@@ -301,7 +334,9 @@ class Run:
         post = self.host.mailbox.post
         try:
             values = [self.frame[slot] for slot in instruction.operands]
-            site = self._sites[segment] = CallSite(instruction.node, values, self._context, self)
+            where = instruction.where
+            launcher = None if where is None else partial(self._launch, where)
+            site = self._sites[segment] = CallSite(instruction.node, values, self._context, self, where, launcher)
         except BaseException as error:  # A user's subclass of an array has a say in views of it.
             self._fail(segment, instruction.node, error, post)
             return None
@@ -309,6 +344,18 @@ class Run:
             # It stopped after the call had begun, and may have looked for calls before this one was there.
             post(self._wind_down)
         return site
+
+    def _launch(self, where: Placement, work: Callable[[], None], done: Done) -> None:
+        """Has a device do what an op starts there. `done` is called on the loop."""
+
+        def over(error: BaseException | None) -> None:
+            self.host.mailbox.post(partial(done, error))
+
+        submit = partial(where.backend.submit, where.device, work, over)
+        if where.is_asynchronous:
+            submit()
+        else:
+            self.host.kernels.submit(submit, at_once=self._nested)
 
     def _instruction(self, segment: int) -> Instruction:
         return self.plan.segments[segment].instructions[0]
@@ -395,8 +442,11 @@ class Run:
         else:
             self._dropped(segment, post)
 
-    def _finished(self, segment: int, post: Post, inline: int = 0, offloaded: int = 0, calls: int = 0) -> list[int]:
+    def _finished(
+        self, segment: int, post: Post, inline: int = 0, offloaded: int = 0, submitted: int = 0, calls: int = 0
+    ) -> list[int]:
         with self._lock:
+            self._counts.submitted_segments += submitted
             self._counts.inline_segments += inline
             self._counts.offloaded_segments += offloaded
             self._counts.user_calls += calls

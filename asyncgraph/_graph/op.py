@@ -64,6 +64,7 @@ class Call:
         spec: what the result is, as far as it is known; a tuple for several outputs.
         kept: of a function that keeps its first result for all later calls, and takes no node's value: takes
             what it takes, and gives what it has kept, `None` if that is nothing. Plans have it as a constant.
+        on_device: whether it is given, and gives, arrays of the device where its node is placed; it is async.
     """
 
     function: Callable[..., Any]
@@ -74,6 +75,7 @@ class Call:
     abandon_on_cancel: bool = False
     spec: ArraySpec | tuple[ArraySpec, ...] | None = None
     kept: Callable[..., Any] | None = None
+    on_device: bool = False
 
 
 @final

@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from .._graph.node import Node
 from .cse import eliminate_common_subexpressions
 from .fold import fold_constants
 from .lower import lower
 from .ownership import owners_of_fetches
-from .place import Placer, place
+from .place import NOWHERE, Placer, place
 from .plan import Plan
-from .program import Checkpoint
+from .program import Checkpoint, Placement
 from .prune import prune
 from .segment import cut_into_segments
 
 
-def compile_plan(fetches: Iterable[Node], feeds: Iterable[Node], placer: Placer, checkpoint: Checkpoint) -> Plan:
+def compile_plan(
+    fetches: Iterable[Node],
+    feeds: Iterable[Node],
+    placer: Placer,
+    checkpoint: Checkpoint,
+    fed_on: Mapping[Node, Placement] = NOWHERE,
+    on_host: bool = True,
+) -> Plan:
     """The plan that computes `fetches` where values for `feeds` are given.
 
-    `checkpoint` is called about once a millisecond, or a few for large graphs; what it raises ends the compilation.
+    It blocks while asynchronous devices are given their constants.
+
+    Args:
+        fetches: what is computed.
+        feeds: what is given.
+        placer: says where nodes run.
+        checkpoint: called about once a millisecond, or a few for large graphs; what it raises ends the compilation.
+        fed_on: for feeds that are arrays on a device: that.
+        on_host: whether the fetches are wanted on the host; otherwise they stay where they are computed.
 
     Raises:
         MissingFeedError: a placeholder is needed that is not among `feeds`.
@@ -27,11 +42,11 @@ def compile_plan(fetches: Iterable[Node], feeds: Iterable[Node], placer: Placer,
         KernelNotFoundError: a backend has no kernel for a node that was placed on it.
     """
     program = prune(fetches, feeds, checkpoint)
-    program = place(program, placer)
+    program = place(program, placer, fed_on)
     checkpoint()
     program = eliminate_common_subexpressions(program, checkpoint)
     program = fold_constants(program, checkpoint)
-    lowered = lower(program, checkpoint)
+    lowered = lower(program, checkpoint, on_host)
     segments = cut_into_segments(lowered, checkpoint)
     checkpoint()
     owners = owners_of_fetches(program, lowered)

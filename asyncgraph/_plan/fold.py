@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -74,12 +75,9 @@ def _try_fold(node: Node, program: Program, folded: dict[Node, Any]) -> bool:
     where = program.placements[node]
     if size is None or size > _LARGEST_SIZE or estimate(node).seconds(0) > _LONGEST_S:
         return False
-    operands = [
-        _on_device(program.same.get(one, one), folded, program, where) if isinstance(one, Node) else one
-        for one in node.operands
-    ]
     try:
-        value = _compute(node, operands, where)
+        operands = [_known(one, folded, program, where) if isinstance(one, Node) else one for one in node.operands]
+        value = where.now(partial(_compute, node, operands, where))
     except Exception:
         return False  # Whatever it is, it is for the run to raise, in the caller's np.errstate.
     if isinstance(value, np.ndarray):
@@ -88,18 +86,28 @@ def _try_fold(node: Node, program: Program, folded: dict[Node, Any]) -> bool:
     return True
 
 
-def _on_device(node: Node, folded: dict[Node, Any], program: Program, where: Placement) -> Any:
-    home = program.placements.get(node)
-    value = folded[node]
+@final
+class _Elsewhere:
+    """A value on the host that a device needs."""
+
+    def __init__(self, value: Any) -> None:
+        self.value: Final = value
+
+
+def _known(node: Node, folded: dict[Node, Any], program: Program, where: Placement) -> Any:
+    node = program.same.get(node, node)
+    home, value = program.placements.get(node), folded[node]
+    if home is where:
+        return value
     if home is not None and not home.on_host:
-        if home.device == where.device and home.backend is where.backend:
-            return value
-        value = home.backend.to_host(value)
-    return value if where.on_host else where.backend.to_device(value, where.device)
+        value = home.now(partial(home.backend.to_host, value))
+    return value if where.on_host else _Elsewhere(value)
 
 
 def _compute(node: Node, operands: Sequence[Any], where: Placement) -> Any:
     specs = [one.spec if isinstance(one, Node) else one for one in node.operands]
     kernel = where.backend.kernel(node.op.name, node.params, specs, where.device)
+    move = where.backend.to_device
+    values = [move(one.value, where.device) if isinstance(one, _Elsewhere) else one for one in operands]
     with np.errstate(all="raise"):
-        return kernel(*operands)
+        return kernel(*values)

@@ -7,17 +7,19 @@ slot for each; it is moved once, by an instruction of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from operator import itemgetter
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import numpy as np
 
+from .._graph.exchange import FedArray
 from .._graph.node import Node, Scalar
 from .._graph.op import GROUP, ITEM, OUTPUT, Op
+from .._graph.spec import ANY
 from ..errors import KernelNotFoundError
 from .estimate import NOTHING, Estimate, Estimates
 from .keys import exact_key
@@ -48,6 +50,7 @@ class Instruction:
         after: instructions, by index, that are done first although it reads nothing of theirs.
         work: what it costs, without the cost of calling it.
         moves_to: of a transfer, the name of the device that the value is moved to, or "host"; otherwise `None`.
+            What is fed on a device comes from there by a transfer, too, which makes it the backend's own array.
     """
 
     __slots__ = ("after", "kernel", "kind", "moves_to", "node", "operands", "out", "where", "work")
@@ -84,8 +87,8 @@ class Lowered:
         instructions: in the program's order, transfers before what needs them.
         template: a frame before a run: numbers and folded values in their slots, `None` elsewhere.
         feeds: the slots of the program's feeds, in their order.
-        fetches: the slots of the program's fetches, in their order, where they are computed.
-        homes: the device of each fetch's value, `None` for the host.
+        fetches: the slots of the program's fetches, in their order, where they are wanted.
+        homes: the device where each of them is, `None` for the host.
         kept: of the folded values, the slots of those that calls have kept.
     """
 
@@ -97,8 +100,8 @@ class Lowered:
     kept: frozenset[int]
 
 
-def lower(program: Program, checkpoint: Checkpoint) -> Lowered:
-    """The instructions of a program.
+def lower(program: Program, checkpoint: Checkpoint, on_host: bool = True) -> Lowered:
+    """The instructions of a program, whose fetches are wanted on the host, or where they are computed.
 
     Raises:
         KernelNotFoundError: a backend has no kernel for a node that was placed on it.
@@ -109,12 +112,14 @@ def lower(program: Program, checkpoint: Checkpoint) -> Lowered:
             checkpoint()
         lowering.add(node)
     fetches = [program.same.get(node, node) for node in program.fetches]
+    homes = [None if on_host else lowering.home(node) for node in fetches]
+    slots = [lowering.slot_on(node, home) for node, home in zip(fetches, homes, strict=True)]
     return Lowered(
         tuple(lowering.instructions),
         lowering.template,
-        tuple([lowering.slots[node] for node in program.feeds]),
-        tuple([lowering.slot_at_home(node) for node in fetches]),
-        tuple([lowering.home(node) for node in fetches]),
+        tuple(range(len(program.feeds))),
+        tuple(slots),
+        tuple(homes),
         frozenset(lowering.kept),
     )
 
@@ -153,11 +158,16 @@ class _Lowering:
         ]
         self.estimates: Final = Estimates(outside)
         self.known: Final[dict[tuple[object, ...], tuple[Kind, Callable[..., Any] | None, Estimate]]] = {}
+        for node, slot in list(self.slots.items()):
+            where = program.placements.get(node)
+            if where is not None:
+                self.homes[node] = where
+                kernel = partial(_from_dlpack, where)
+                self.slots[node] = self._move(node, kernel, slot, where, str(where.device))
 
     def add(self, node: Node) -> None:
         """Appends the instruction of a node, after the transfers that it needs."""
-        where = self.program.placements.get(node)
-        target = None if where is None or where.on_host else where
+        where, target = self.program.placements.get(node), self.home(node)
         same = self.program.same
         slots, homes = self.slots, self.homes
         operands: list[int] = []
@@ -206,8 +216,12 @@ class _Lowering:
             assert home is not None
             slot = self._to_host(node, home)
         else:
-            # From one device to another the way is through the host, which may be where it is needed, too.
-            slot = self._to_device(node, self.slot_on(node, None), target)
+            # If one device does not reach the other the way is through the host, which may need it, too.
+            if home is not None and home.reaches(target):
+                kernel = partial(target.backend.to_device, device=target.device)
+                slot = self._move(node, kernel, self.slot_at_home(node), target, str(target.device))
+            else:
+                slot = self._to_device(node, self.slot_on(node, None), target)
         self.moved[node, target] = slot
         return slot
 
@@ -233,10 +247,10 @@ class _Lowering:
     def _folded_on(self, node: Node, home: Placement | None, target: Placement | None) -> int:
         # Moved now, not in every run.
         if target is not None:
-            value = _to_device(node, target, self.template[self.slot_on(node, None)])
+            value = target.now(partial(_to_device, node, target, self.template[self.slot_on(node, None)]))
         else:
             assert home is not None
-            value = home.backend.to_host(self.program.folded[node])
+            value = home.now(partial(_to_host, home, self.program.folded[node]))
         return self._folded(node, value)
 
     def _folded(self, node: Node, value: Any) -> int:
@@ -251,7 +265,8 @@ class _Lowering:
         return self._move(node, partial(_to_device, node, target), source, target, str(target.device))
 
     def _to_host(self, node: Node, home: Placement) -> int:
-        return self._move(node, home.backend.to_host, self.slot_at_home(node), home, "host")
+        kernel = home.backend.to_host if node.spec is not ANY else partial(_to_host, home)
+        return self._move(node, kernel, self.slot_at_home(node), home, "host")
 
     def _move(self, node: Node, kernel: Callable[..., Any], source: int, where: Placement, moves_to: str) -> int:
         out = len(self.template)
@@ -309,6 +324,17 @@ _HOST_KERNELS: Final[dict[Op, Callable[[Node], Callable[..., Any]]]] = {
 
 def _nothing() -> None:
     return None
+
+
+def _from_dlpack(where: Placement, fed: FedArray) -> Any:
+    return where.backend.from_dlpack(fed.value, where.device)
+
+
+def _to_host(home: Placement, value: Any) -> Any:
+    # What is fetched may be a call with several results.
+    if isinstance(value, (tuple, list)):
+        return tuple([home.backend.to_host(one) for one in cast("Sequence[Any]", value)])
+    return home.backend.to_host(value)
 
 
 def _to_device(node: Node, where: Placement, value: Any) -> Any:

@@ -43,7 +43,7 @@ class Fetched:
         slot: where its value is.
         owner: what is done with it.
         lenders: the slots of feeds and constants that it may be a view of.
-        home: the device that it is on, `None` for the host.
+        home: the device that it stays on, `None` for the host.
         plain: whether it is handed out as it is, if it is an array: nearly always.
     """
 

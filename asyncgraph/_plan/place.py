@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Final
 
 from .._graph.node import Node
 from .._graph.op import CONSTANT, GROUP, ITEM, OUTPUT, PLACEHOLDER
@@ -13,22 +14,23 @@ from .program import Placement, Program
 Placer = Callable[[str | None], Placement]
 """The placement for a requested device, or for `None`; raises if there is none. Given by the session."""
 
-_ON_HOST = frozenset({PLACEHOLDER, CONSTANT, GROUP, ITEM})
+NOWHERE: Final[Mapping[Node, Placement]] = {}
+_ON_HOST: Final = frozenset({PLACEHOLDER, CONSTANT, GROUP, ITEM})
 
 
-def place(program: Program, placer: Placer) -> Program:
-    """The program with a placement for every node that has a kernel.
+def place(program: Program, placer: Placer, fed_on: Mapping[Node, Placement] = NOWHERE) -> Program:
+    """The program with a placement for every node that has a kernel, and every feed that is on a device.
 
-    User ops run on the host, wherever they were asked to run, and so have none.
+    User ops run on the host, wherever they were asked to run, and so have none, but for those that say `on_device`.
 
     Raises:
         DeviceNotFoundError: a node asks for a device that there is not, and may not run elsewhere. A note names it.
     """
     found: dict[str | None, Placement] = {}
-    placements: dict[Node, Placement] = {}
+    placements: dict[Node, Placement] = {**fed_on}
     for node in program.nodes:
         op = node.op
-        if op.call is not None or op in _ON_HOST:
+        if op in _ON_HOST or (op.call is not None and not op.call.on_device):
             continue
         if op is OUTPUT:
             # An output is where the call is that it belongs to; a user op's is on the host.

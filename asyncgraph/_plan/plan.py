@@ -28,7 +28,7 @@ class Plan:
         inline_chunks: of a single segment, its chunks.
         fetches: where the values of the fetches are.
         feeds: how many slots of a frame are fed: the first, in the order of `program.feeds`.
-        single: whether it is one segment of kernels, or none at all, which needs no scheduler.
+        single: whether it is one segment of kernels on the host, or none at all, which needs no scheduler.
         work: what its first segment costs.
         readers: for each slot that crosses segments, how many read it; fetched slots count once more.
         needs_loop: whether it needs an event loop: for coroutines, and for calls that may be abandoned.
@@ -44,7 +44,7 @@ class Plan:
         )
         self.fetches: Final = fetches
         self.feeds: Final = len(lowered.feeds)
-        self.single: Final = not segments or (len(segments) == 1 and segments[0].kind is Kind.KERNEL)
+        self.single: Final = not segments or (len(segments) == 1 and _may_be_inline(segments[0]))
         self.inline_chunks: Final[tuple[Chunk, ...]] = self.chunks[0] if self.single and segments else ()
         self.work: Final = segments[0].work if segments else NOTHING
         self.needs_loop: Final = any(_needs_loop(one) for one in segments)
@@ -110,9 +110,14 @@ class Plan:
         return f"<Plan of {len(self.program.nodes)} nodes in {len(self.segments)} segments>"
 
 
+def _may_be_inline(segment: Segment) -> bool:
+    return segment.kind is Kind.KERNEL and segment.device is None
+
+
 def _needs_loop(segment: Segment) -> bool:
     call = segment.instructions[0].node.op.call
-    return segment.kind is Kind.ASYNC or (call is not None and call.abandon_on_cancel)
+    abandons = segment.kind is not Kind.KERNEL and call is not None and call.abandon_on_cancel
+    return segment.kind is Kind.ASYNC or abandons
 
 
 def _keeps_result(segment: Segment) -> bool:
@@ -133,9 +138,10 @@ def _readers(segments: tuple[Segment, ...], fetches: tuple[Fetched, ...]) -> dic
 
 def _heading(segment: Segment, chunks: tuple[Chunk, ...]) -> str:
     where = f" on {segment.where}" if segment.where is not None else ""
+    how = "submitted" if segment.device is not None else segment.kind.value
     waits = f", waits for {segment.waits_for}" if segment.waits_for else ""
     tier = ", emitted" if chunks and all(chunk.emitted for chunk in chunks) else ""
-    return f"segment {segment.index}: {segment.kind.value}{where}{waits}{tier}"
+    return f"segment {segment.index}: {how}{where}{waits}{tier}"
 
 
 def _line(instruction: Instruction) -> str:

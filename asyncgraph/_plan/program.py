@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, field
-from typing import Any, Final, final
+from threading import Event
+from typing import Any, Final, TypeVar, final
 
 from .._graph.node import Node
 from ..abc import Backend, Device
 
+T = TypeVar("T")
 Checkpoint = Callable[[], None]
 """Called now and then by passes over long programs; raises when nobody waits for the plan any more."""
 
@@ -29,6 +32,50 @@ class Placement:
         """Whether its values are the host's own arrays, so that nothing is transferred."""
         return self.backend.capabilities.host_arrays
 
+    @property
+    def is_asynchronous(self) -> bool:
+        """Whether its kernels and transfers are submitted, and done some time later."""
+        return self.backend.capabilities.asynchronous
+
+    def reaches(self, other: Placement) -> bool:
+        """Whether its arrays are moved to another device without a stop on the host."""
+        return self.backend is other.backend and self.backend.capabilities.between_devices
+
+    def now(self, work: Callable[[], T]) -> T:
+        """What `work` gives, which calls kernels or transfers, once the device has done it.
+
+        Blocks for an asynchronous device; an interrupt of the thread is raised when the device is done.
+
+        Raises:
+            BaseException: what `work` raised, or the device.
+        """
+        if not self.is_asynchronous:
+            return work()
+        over, context = Event(), copy_context()
+        results: list[T] = []
+        errors: list[BaseException] = []
+
+        def call() -> None:
+            results[:] = [context.run(work)]
+
+        def done(error: BaseException | None) -> None:
+            if error is not None:
+                errors.append(error)
+            over.set()
+
+        self.backend.submit(self.device, call, done)
+        while not over.is_set():
+            try:
+                over.wait()
+            except BaseException as error:  # KeyboardInterrupt: the device goes on with what `work` holds.
+                errors.append(error)
+        if errors:
+            try:
+                raise errors[0]
+            finally:
+                errors.clear()  # Its traceback holds this frame.
+        return results[0]
+
     def __str__(self) -> str:
         return f"{self.device} ({self.backend.name})"
 
@@ -44,7 +91,8 @@ class Program:
         nodes: what is to be computed, inputs first, and depth first: what was computed last is used
             next, so that few values live at once.
         pruned: how many nodes of the graph are not needed.
-        placements: where each of `nodes` runs, but user ops and what has no kernel.
+        placements: where each of `nodes` runs, but user ops of the host and what has no kernel; and where feeds are
+            that are arrays of a device.
         same: for nodes that equal an earlier one: that one.
         folded: for nodes whose value is known: the value.
     """

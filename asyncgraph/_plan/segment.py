@@ -50,6 +50,12 @@ class Segment:
     fills: tuple[int, ...]
     work: Estimate
 
+    @property
+    def device(self) -> Placement | None:
+        """The device that its kernels are submitted to, which does them some time later; `None` if a thread does."""
+        is_submitted = self.kind is Kind.KERNEL and self.where is not None and self.where.is_asynchronous
+        return self.where if is_submitted else None
+
 
 def cut_into_segments(lowered: Lowered, checkpoint: Checkpoint) -> tuple[Segment, ...]:
     """The segments of a program's instructions, what is waited for first."""

@@ -12,15 +12,17 @@ from threading import Lock
 from typing import Any, Final, TypeVar, final
 
 from .._exec.results import another
+from .._graph.exchange import dlpack_device
 from .._graph.graph import Graph
 from .._graph.node import Node
+from .._graph.spec import ANY
 from .._plan.compiler import compile_plan
 from .._plan.ownership import Owner
 from .._plan.plan import Plan
 from .._plan.program import Checkpoint
 from .._registry import registry
 from ..errors import FeedError, FetchError, GraphError, SessionError
-from .args import RunArgs, key_of, leaves_in
+from .args import RunArgs, RunOptions, key_of, leaves_in
 from .config import SessionConfig
 from .feeds import FeedBinder
 from .fetches import rebuild, resolve
@@ -52,12 +54,12 @@ class Request:
 
     __slots__ = ("_fetch_order", "_repeated", "binder", "feed_order", "most_elements", "plan", "runs_inline")
 
-    def __init__(self, plan: Plan, fetches: list[Node], feeds: list[Node], budget_s: float) -> None:
+    def __init__(self, plan: Plan, fetches: list[Node], feeds: list[Node], fed_on: _FedOn, budget_s: float) -> None:
         position = {node: index for index, node in enumerate(feeds)}
         order = tuple([position[node] for node in plan.program.feeds])
         answers = {one.node: index for index, one in enumerate(plan.fetches)}
         self.plan: Final = plan
-        self.binder: Final = FeedBinder(feeds)
+        self.binder: Final = FeedBinder(feeds, fed_on)
         self.feed_order: Final = None if order == tuple(range(len(order))) else order
         self.most_elements: Final = plan.work.most_elements(budget_s)
         self.runs_inline: Final = plan.single and len(plan.inline_chunks) <= MOST_INLINE_CHUNKS
@@ -123,8 +125,16 @@ class Engine:
 
     def is_planned(self, args: RunArgs[Any]) -> bool:
         """Whether `request` has the plan for `args` already."""
-        request = self.known(args)
+        request = self._requests.get(_key(args, self._fed_on(args)))
         return request is not None and not request.plan.is_outdated
+
+    def plans_at_once(self, args: RunArgs[Any]) -> bool:
+        """Whether the event loop may make that plan: a small one, for which no device has to be looked for."""
+        if len(self.graph) > SMALL_GRAPH or any(self._fed_on(args)):
+            return False
+        # Other devices than these may have to be waited for: to be found, or to be given constants.
+        wanted = {node.requested_device for node in self.graph.nodes}
+        return all(self.placer.is_prompt(one) for one in wanted)
 
     def request(self, args: RunArgs[Any], checkpoint: Checkpoint) -> Request:
         """The request for `args`, made if need be.
@@ -133,26 +143,46 @@ class Engine:
             RunArgsError: the graph cannot give what is asked for.
             DeviceNotFoundError: a node asks for a device that there is not.
         """
-        key = key_of(args)
+        fed_on = self._fed_on(args)
+        key = _key(args, fed_on)
         request = self._requests.get(key)
         if request is None or request.plan.is_outdated:
             fetches = [resolve(leaf, self.graph) for leaf in leaves_in(key)]
             feeds = self._fed_nodes(args.feeds)
-            plan = self._plan(fetches, feeds, checkpoint)
-            request = Request(plan, fetches, feeds, self.config.inline_budget_s)
+            plan = self._plan(fetches, dict(zip(feeds, fed_on, strict=True)), args.options, checkpoint)
+            request = Request(plan, fetches, feeds, fed_on, self.config.inline_budget_s)
             self._requests.put(key, request)
         return request
 
-    def _plan(self, fetches: list[Node], feeds: list[Node], checkpoint: Checkpoint) -> Plan:
+    def _plan(
+        self,
+        fetches: list[Node],
+        feeds: Mapping[Node, tuple[int, int] | None],
+        options: RunOptions,
+        checkpoint: Checkpoint,
+    ) -> Plan:
         by_index: Callable[[Node], int] = _index
         wanted = sorted(dict.fromkeys(fetches), key=by_index)
         given = sorted(feeds, key=by_index)
-        key = (*[node.index for node in wanted], None, *[node.index for node in given])
+        fed_on = {node: self.placer.holder_of(on, node) for node, on in feeds.items() if on is not None}
+        key = (
+            *[node.index for node in wanted],
+            options.results,
+            *[(node.index, fed_on.get(node)) for node in given],
+        )
         plan = self._plans.get(key)
         if plan is None or plan.is_outdated:
-            plan = compile_plan(wanted, given, self.placer, checkpoint)
+            plan = compile_plan(wanted, given, self.placer, checkpoint, fed_on, options.results == "host")
             self._plans.put(key, plan)
         return plan
+
+    def _fed_on(self, args: RunArgs[Any]) -> _FedOn:
+        found = [dlpack_device(value) for value in args.feeds.values()]
+        if not any(found):
+            return tuple(found)
+        # What may be any Python object is that, wherever its memory is.
+        nodes = [resolve(key, self.graph, "feed") for key in args.feeds]
+        return tuple([None if node.spec is ANY else on for node, on in zip(nodes, found, strict=True)])
 
     def _fed_nodes(self, feeds: Mapping[Any, Any]) -> list[Node]:
         nodes: dict[Node, Any] = {}
@@ -164,6 +194,14 @@ class Engine:
                 raise FeedError(f"{node.name!r} is fed twice: by {nodes[node]!r} and by {key!r}")
             nodes[node] = key
         return list(nodes)
+
+
+_FedOn = tuple[tuple[int, int] | None, ...]
+"""For each feed the device it is on, in DLPack's terms; `None` for the host."""
+
+
+def _key(args: RunArgs[Any], fed_on: _FedOn) -> tuple[object, ...]:
+    return (*key_of(args), fed_on) if any(fed_on) else key_of(args)
 
 
 def _index(node: Node) -> int:

@@ -9,9 +9,14 @@ from typing import Any, Final, cast, final
 import numpy as np
 
 from .._graph.convert import ConversionError, OutOfRangeError, WrongTypeError, as_exact_array
+from .._graph.exchange import FedArray, dlpack_device
 from .._graph.node import Node
 from .._graph.spec import ANY, DType, intern_spec
 from ..errors import FeedError, FeedOverflowError, FeedTypeError
+
+
+class FedOnDevice(Exception):
+    """A value is an array on a device, which takes another plan."""
 
 
 @final
@@ -24,13 +29,15 @@ class _Binding:
         dtype, rank: what an array must have; `None` for whatever it has.
         literals: axes whose size is given, with it.
         names: axes that have a name, with it.
+        device: the device that the value is on, in DLPack's terms; `None` for the host.
     """
 
-    __slots__ = ("anything", "dtype", "literals", "names", "node", "rank")
+    __slots__ = ("anything", "device", "dtype", "literals", "names", "node", "rank")
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, device: tuple[int, int] | None) -> None:
         shape = node.spec.shape
         self.node: Final = node
+        self.device: Final = device
         self.anything: Final = node.spec is ANY
         self.dtype: Final[DType | None] = node.spec.dtype
         self.rank: Final = None if shape is None else len(shape)
@@ -41,12 +48,15 @@ class _Binding:
 
 @final
 class FeedBinder:
-    """Checks and converts the values of some fed nodes, in their order. Made once for a plan."""
+    """Checks and converts the values of some fed nodes, in their order. Made once for a plan.
+
+    `devices` are the devices that they are on, in DLPack's terms; `None` for the host.
+    """
 
     __slots__ = ("_bindings",)
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
-        self._bindings: Final = tuple([_Binding(node) for node in nodes])
+    def __init__(self, nodes: Sequence[Node], devices: Sequence[tuple[int, int] | None]) -> None:
+        self._bindings: Final = tuple([_Binding(node, on) for node, on in zip(nodes, devices, strict=True)])
 
     def bind(self, values: Sequence[Any], copy: bool) -> tuple[list[Any], int]:
         """The values as they are run with, and the size of the largest array among them.
@@ -55,6 +65,7 @@ class FeedBinder:
 
         Raises:
             FeedError: a value does not fit its node, or two do not fit each other. Nothing has run.
+            FedOnDevice: a value is on another device than was said.
         """
         bound: list[Any] = []
         sizes: dict[str, int] = {}
@@ -85,16 +96,31 @@ class FeedBinder:
                     size = shape[axis]
                     if sizes.setdefault(name, size) != size:
                         raise FeedError(_clash(self._bindings, values, name))
-            # What was converted owns its memory, unless it was a buffer, or another library's array.
-            bound.append(array.copy(order="K") if copy and (array is value or array.base is not None) else array)
+            bound.append(_snapshot(array, value) if copy else array)
             if array.size > largest:
                 largest = array.size
         return bound, largest
 
 
-def _converted(binding: _Binding, value: Any) -> np.ndarray[Any, Any]:
+def _snapshot(array: np.ndarray[Any, Any] | FedArray, value: object) -> np.ndarray[Any, Any] | FedArray:
+    """`array`, which was fed as `value`, in memory of its own; what is on a device stays what it is."""
+    # What was converted owns its memory, unless it was a buffer, or another library's array.
+    if isinstance(array, FedArray) or (array is not value and array.base is None):
+        return array
+    return array.copy(order="K")
+
+
+def _converted(binding: _Binding, value: Any) -> np.ndarray[Any, Any] | FedArray:
     if isinstance(value, Node):
         raise FeedTypeError(_message(binding.node, value, "it is a node: feed its value, or fetch what is built on it"))
+    device = dlpack_device(value)
+    if device != binding.device:
+        raise FedOnDevice
+    if device is not None:
+        fed = FedArray(value)
+        if binding.dtype is not None and fed.dtype != binding.dtype.name:
+            raise FeedTypeError(_message(binding.node, value, "arrays on a device are never converted"))
+        return fed
     try:
         return as_exact_array(value, binding.dtype)
     except ConversionError as error:

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError
-from collections.abc import Collection, Generator
+from collections.abc import Generator
 from contextvars import Context
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, final
-
-from anyio import CancelScope
 
 from .._exec.calls import current_call
 from .._exec.inline import InlineRun
 from .._exec.recorder import Recorder
 from .._exec.results import deliver
 from .._exec.run import Run
+from .._exec.waiting import wait_shielded
 from .._graph.node import Node
 from .._plan.plan import Plan
 from ..errors import FetchError
 from .args import RunArgs, out_of_time
-from .engine import SMALL_GRAPH, Request
+from .engine import Request
 from .fetches import leaves_of, resolve
 from .values import RunMetadata, RunValues
 
@@ -167,7 +166,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
     def needs_worker_to_plan(self) -> bool:
         """Whether planning would hold the loop for long."""
         engine = self._session.engine
-        return self._request is None and len(engine.graph) > SMALL_GRAPH and not engine.is_planned(self._args)
+        return self._request is None and not engine.is_planned(self._args) and not engine.plans_at_once(self._args)
 
     def limit_time(self) -> None:
         """Starts the clock, if the run has a deadline."""
@@ -306,7 +305,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         assert self._run is not None
         if index in self._provisional:
             return self._provisional[index]
-        return deliver(plan.fetches[index], self._run.frame, self._args.options.results == "host")
+        return deliver(plan.fetches[index], self._run.frame)
 
     # -- values before the end -------------------------------------------------------------------------
 
@@ -380,19 +379,6 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 def results_of(request: Request, args: RunArgs[Any], values: list[Any]) -> Any:
     """The results of a run, in the structure of its fetches, from the values of its plan's fetches."""
     return request.results(args.fetches, values)
-
-
-async def wait_shielded(futures: Collection[asyncio.Future[Any]]) -> CancelledError | None:
-    """Waits until all of `futures` are done, whatever comes; gives the first cancellation that came meanwhile."""
-    cancelled: CancelledError | None = None
-    # An anyio scope cancels again in every turn of the loop, unless it is told to wait.
-    with CancelScope(shield=True):
-        while not all(future.done() for future in futures):
-            try:
-                await asyncio.wait(futures)
-            except CancelledError as error:
-                cancelled = cancelled or error.with_traceback(None)  # Which would hold this frame, and that it.
-    return cancelled
 
 
 def _look_at(future: asyncio.Future[Any]) -> None:

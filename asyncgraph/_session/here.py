@@ -13,6 +13,7 @@ from .._exec.inline import explain_failure
 from .._exec.notes import explain_call
 from .._exec.recorder import Recorder
 from .._exec.results import deliver
+from .._exec.submitted import SubmittedSegment
 from .._plan.chunk import Frame
 from .._plan.lower import Kind
 from .._plan.plan import Plan
@@ -65,8 +66,7 @@ class RunHere:
         plan.count_run()
         try:
             self._run(plan, frame)
-            on_host = options.results == "host"
-            delivered = [deliver(one, frame, on_host) for one in plan.fetches]
+            delivered = [deliver(one, frame) for one in plan.fetches]
         finally:
             # Contexts and exceptions that user code has kept lead here.
             frame.clear()
@@ -89,6 +89,15 @@ class RunHere:
                     frame[slot] = None
 
     def _compute(self, plan: Plan, segment: int, frame: Frame) -> None:
+        device = plan.segments[segment].device
+        if device is not None:
+            work = SubmittedSegment(plan, segment, frame, copy_context(), self._recorder, self._is_over)
+            try:
+                device.now(work)
+            except BaseException as error:
+                work.explain(error)
+                raise
+            return
         for chunk in plan.chunks[segment]:
             self._check_time()
             try:
@@ -128,6 +137,9 @@ class RunHere:
         explain_call(error, site.node, site.args)
         return error
 
+    def _is_over(self) -> bool:
+        return perf_counter() >= self._deadline
+
     def _check_time(self) -> None:
-        if perf_counter() >= self._deadline:
+        if self._is_over():
             raise out_of_time(self._args.options)

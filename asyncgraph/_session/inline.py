@@ -18,6 +18,7 @@ from .._plan.chunk import Frame
 from .._plan.plan import Plan
 from .args import RunArgs, RunOptions
 from .engine import Engine, Request
+from .feeds import FedOnDevice
 from .values import RunValues
 
 T = TypeVar("T")
@@ -45,7 +46,10 @@ def run_request(
     plan = request.plan
     if options.timeout_s is not None and len(plan.inline_chunks) > 1:
         return None  # It may have to wait, and nobody would look at the clock.
-    feeds, largest = request.bind(fed, options.copy_feeds)
+    try:
+        feeds, largest = request.bind(fed, options.copy_feeds)
+    except FedOnDevice:
+        return None
     if largest > request.most_elements:
         return None
     if options.timeout_s is not None and perf_counter() - began >= options.timeout_s:
@@ -84,8 +88,7 @@ def _compute(plan: Plan, frame: Frame, position: int, turn: Turn) -> int:
 
 def _values(request: Request, fetches: Any, options: RunOptions, began: float, frame: Frame) -> RunValues[Any]:
     plan = request.plan
-    on_host = options.results == "host"
-    values = [deliver(one, frame, on_host) for one in plan.fetches]
+    values = [deliver(one, frame) for one in plan.fetches]
     return RunValues(request.results(fetches, values), options, plan, perf_counter() - began, None)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-from threading import Lock
 from typing import Final, final
 
+from .._graph.node import Node
 from .._graph.scopes import canonical_device
 from .._plan.program import Placement
 from .._registry import Registry
 from ..abc import Device
-from ..errors import DeviceNotFoundError
+from ..errors import DeviceNotFoundError, FeedTypeError
 
 _log: Final = logging.getLogger("asyncgraph")
 
@@ -35,11 +35,13 @@ class Placer:
         GraphError: `default` is not the name of a device.
     """
 
+    # Fields:
+    #   _found: by requested name. No lock is held while a device is looked for, which may take seconds.
+
     def __init__(self, registry: Registry, default: str, soft: bool) -> None:
         self._registry: Final = registry
         self._default: Final = canonical_device(default) or default
         self._soft: Final = soft
-        self._lock: Final = Lock()
         self._found: Final[dict[str, Placement]] = {}
 
     def __call__(self, requested: str | None) -> Placement:
@@ -50,10 +52,29 @@ class Placer:
         """
         name = requested or self._default
         found = self._found.get(name)
-        if found is None:
-            with self._lock:
-                found = self._found.get(name) or self._find(name)
-        return found
+        return self._find(name) if found is None else found
+
+    def is_prompt(self, requested: str | None) -> bool:
+        """Whether the placement of a device can be had, and used while a plan is made, without waiting."""
+        name = requested or self._default
+        found = self._found.get(name)
+        return name.startswith("cpu:") if found is None else not found.is_asynchronous
+
+    def holder_of(self, on: tuple[int, int], node: Node) -> Placement:
+        """The placement of the device that an array fed for `node` is on, in DLPack's terms.
+
+        Raises:
+            FeedTypeError: no backend has that device.
+        """
+        holder = self._registry.find_holder(*on)
+        if holder is None:
+            raise FeedTypeError(
+                f"the value fed for {node.name!r} is on a device that no backend has: DLPack's type {on[0]}, "
+                f"number {on[1]}\n  expected: {node.spec!r} on the host, or on a device of a backend\n"
+                "  what there is, and why no more: python -m asyncgraph doctor"
+            )
+        backend, device = holder
+        return self._found.setdefault(str(device), Placement(backend, device))
 
     def _find(self, name: str) -> Placement:
         kind, _, index = name.partition(":")
@@ -73,7 +94,7 @@ class Placer:
                 raise DeviceNotFoundError(
                     f"{error}\n  nodes that ask for it run nowhere else, as {REQUIRE_GPU} is set in the environment"
                 ) from None
-            found = self._found.get(self._default) or self._find(self._default)
-            _log.warning("nodes placed on %s run on %s instead: %s", name, found.device, error)
-        self._found[name] = found
-        return found
+            found = self(None)
+            if self._found.setdefault(name, found) is found:
+                _log.warning("nodes placed on %s run on %s instead: %s", name, found.device, error)
+        return self._found.setdefault(name, found)

@@ -284,6 +284,7 @@ class Session:
             plans=self.engine.plan_count,
             inline_segments=0 if counters is None else counters.inline_segments,
             offloaded_segments=0 if counters is None else counters.offloaded_segments,
+            submitted_segments=0 if counters is None else counters.submitted_segments,
             user_calls=0 if counters is None else counters.user_calls,
             worker_threads=0 if host is None else host.kernels.threads,
             op_threads=0 if host is None else host.calls.threads,

@@ -15,11 +15,12 @@ from enum import Enum
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, final
 
+from .._exec.waiting import wait_shielded
 from .._graph.node import Node
 from ..errors import RunArgsError
 from .args import RunArgs
 from .fetches import Leaf, leaves_of, resolve
-from .future import RunFuture, wait_shielded
+from .future import RunFuture
 from .values import RunValues
 
 if TYPE_CHECKING:

@@ -133,6 +133,7 @@ def op(
     retry: int | Retry | None = None,
     timeout_s: float | None = None,
     abandon_on_cancel: bool = False,
+    on_device: bool = False,
 ) -> OpFunction: ...
 @overload
 def op(
@@ -144,6 +145,7 @@ def op(
     retry: int | Retry | None = None,
     timeout_s: float | None = None,
     abandon_on_cancel: bool = False,
+    on_device: bool = False,
 ) -> Callable[[Callable[..., Any]], OpFunction]: ...
 def op(
     function: Callable[..., Any] | None = None,
@@ -156,6 +158,7 @@ def op(
     retry: int | Retry | None = None,
     timeout_s: float | None = None,
     abandon_on_cancel: bool = False,
+    on_device: bool = False,
 ) -> OpFunction | Callable[[Callable[..., Any]], OpFunction]:
     """Turns a function, sync or async, into an op: `@op`, `@op(...)`, or `op(function, ...)`.
 
@@ -188,6 +191,9 @@ def op(
             interrupted: the run ends when it returns, unless `abandon_on_cancel`, and it is not called again.
         abandon_on_cancel: a run that is cancelled, or out of time, does not wait for the call: its late
             result is dropped, and the session names the thread until it is done.
+        on_device: for async functions: it is given arrays of the device where its node is placed, as they are, and
+            returns such arrays; it computes with them by `await ag.launch(function, *arrays)`, never on the loop. All
+            other user ops are given NumPy arrays, wherever they are placed.
 
     Raises:
         SpecTypeError: it is no function, or an async generator; or the options do not go together.
@@ -195,9 +201,9 @@ def op(
     if function is None:
         return partial(
             _made, name=name, spec=spec, pure=pure, where=where, retry=retry, timeout_s=timeout_s,
-            abandon_on_cancel=abandon_on_cancel,
+            abandon_on_cancel=abandon_on_cancel, on_device=on_device,
         )  # fmt: skip
-    return _made(function, name, spec, pure, where, retry, timeout_s, abandon_on_cancel)
+    return _made(function, name, spec, pure, where, retry, timeout_s, abandon_on_cancel, on_device)
 
 
 def _made(
@@ -209,6 +215,7 @@ def _made(
     retry: int | Retry | None,
     timeout_s: float | None,
     abandon_on_cancel: bool,
+    on_device: bool,
 ) -> OpFunction:
     called = _called(function)
     if where not in ("thread", "inline"):
@@ -229,6 +236,11 @@ def _made(
     is_async = inspect.iscoroutinefunction(bare)
     if where == "inline" and not is_async and rule is not None and rule.backoff_s:
         raise SpecTypeError(f"{rule!r} with where='inline' would hold the loop while it waits\n  leave out one of them")
+    if on_device and not is_async:
+        raise SpecTypeError(
+            f"on_device=True is for async functions, and {function!r} is none\n"
+            "  write `async def`, and compute by `await ag.launch(function, *arrays)`"
+        )
     call = Call(
         function=called,
         is_async=is_async,
@@ -237,6 +249,7 @@ def _made(
         timeout_s=timeout_s,
         abandon_on_cancel=abandon_on_cancel,
         spec=_specs(spec),
+        on_device=on_device,
     )
     made = Op(name or _name_of(called), pure=pure, call=call)
     return OpFunction(function, made, call, _outputs_of(spec))
