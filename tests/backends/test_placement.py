@@ -15,6 +15,8 @@ from asyncgraph.errors import DeviceNotFoundError, GraphError, KernelNotFoundErr
 
 from .strict_backend import StrictBackend
 
+pytestmark = pytest.mark.usefixtures("numpy_alone")
+
 HARD = ag.SessionConfig(soft_placement=False)
 NOT_THERE = "no backend has the device 'gpu:0'\n  backend 'numpy' has cpu:0"
 

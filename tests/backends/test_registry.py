@@ -19,6 +19,8 @@ from asyncgraph_numpy import NumpyBackend
 
 from .strict_backend import StrictBackend
 
+pytestmark = pytest.mark.usefixtures("numpy_alone")
+
 CPU, TOY = Device("cpu"), Device("toy")
 WORKS = """
 from asyncgraph.abc import Device

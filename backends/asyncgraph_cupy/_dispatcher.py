@@ -1,0 +1,162 @@
+"""Launches what is submitted to one device: the only thread that computes there, so that handles are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from queue import SimpleQueue
+from threading import Thread
+from typing import Final, final
+
+from asyncgraph.abc import Device, Done
+
+from ._errors import Health, forget_frames, is_out_of_memory
+from ._lanes import Lane, Lanes
+from ._reaper import Reaper
+from ._submission import Shared, Submission, made_current
+
+_kept: Final[list[object]] = []
+"""What lost devices had. To destroy it would call CUDA for them, which fails; so it is never destroyed."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What was submitted."""
+
+    work: Callable[[], None]
+    done: Done
+
+
+@final
+class Dispatcher:
+    """A thread that has the work of one device begun, in order. Its queue may be filled by any thread.
+
+    Fields:
+        _lanes: the device's lanes.
+        _reapers: their threads.
+        _visiting: lanes of other devices, as a submission has them.
+    """
+
+    def __init__(self, shared: Shared, device: Device, lanes: int) -> None:
+        self._shared: Final = shared
+        self._device: Final = device
+        self._health: Final[Health] = shared.healths[device.index]
+        self._lanes: Final = Lanes(shared.api, lanes)
+        self._reapers: Final[dict[Lane, Reaper]] = {}
+        self._visiting: Final[dict[int, Lane]] = {}
+        self._jobs: Final[SimpleQueue[_Job | None]] = SimpleQueue()
+        self._thread: Final = Thread(target=self._run, name=f"asyncgraph cupy {device} dispatcher", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[], None], done: Done) -> None:
+        """Has `work` called, and `done` once the device has done what that started. Returns at once."""
+        self._jobs.put(_Job(work, done))
+
+    def stop(self) -> None:
+        """Ends the threads, after all that was submitted."""
+        self._jobs.put(None)
+
+    def join(self) -> None:
+        """Waits until they have ended."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._shared.api.device(self._device.index).use()
+        except Exception as error:
+            self._health.lose(error)
+        while True:
+            job = self._jobs.get()
+            if job is None:
+                break
+            self._begin(job)
+            # Or what the job holds would live until the next one comes.
+            del job
+        self._end()
+
+    def _begin(self, job: _Job) -> None:
+        try:
+            submission = self._admit()
+        except Exception as error:
+            job.done(self._health.judge(error))
+            return
+        error = self._launch(job.work, submission)
+        if error is not None and is_out_of_memory(error):
+            error = self._launch_again(job.work, submission, error)
+        self._hand_over(submission, error, job.done)
+
+    def _admit(self) -> Submission:
+        if self._health.lost:
+            raise self._health.error()
+        lane = self._lanes.lease()
+        if lane not in self._reapers:
+            name = f"asyncgraph cupy {self._device} lane {len(self._reapers)}"
+            self._reapers[lane] = Reaper(name, self._health, self._lanes.give_back)
+        return Submission(self._shared, self._device, lane, self._visiting)
+
+    def _launch(self, work: Callable[[], None], submission: Submission) -> BaseException | None:
+        """Has `work` called on the submission's lane: what it raised."""
+        try:
+            with submission.lane.current(), made_current(submission):
+                work()
+        except BaseException as error:
+            # Not this frame's, whose submission would live as long as the error.
+            return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+        return None
+
+    def _launch_again(
+        self, work: Callable[[], None], submission: Submission, error: BaseException
+    ) -> BaseException | None:
+        """Has `work` called once more, with nothing else on the device, and what nobody uses given back to it."""
+        forget_frames(error)
+        del error
+        try:
+            self._clear(submission)
+        except Exception as failed:
+            return failed
+        again = self._launch(work, submission)
+        if again is not None and is_out_of_memory(again):
+            again.add_note(f"asyncgraph: {self._device} has too little memory, {self._in_use()}, and nothing else ran")
+        return again
+
+    def _clear(self, submission: Submission) -> None:
+        self._health.settle(submission.lane.drain)
+        submission.release()
+        for one in self._reapers.values():
+            one.flush()
+        self._shared.api.memory().free_all_blocks()
+
+    def _in_use(self) -> str:
+        try:
+            free, total = self._shared.api.runtime.memGetInfo()
+            pool = self._shared.api.memory()
+            limit = pool.get_limit()
+            return (
+                f"{free} of {total} bytes free, {pool.used_bytes()} in use by arrays"
+                f"{f', of {limit} that they may have' if limit else ''}"
+            )
+        except Exception as error:
+            return f"and does not say how much is in use ({type(error).__name__}: {error})"
+
+    def _hand_over(self, submission: Submission, error: BaseException | None, done: Done) -> None:
+        try:
+            if error is not None:
+                error = self._health.judge(error)
+            surfaced = self._health.settle(submission.lane.record)
+            error = error or surfaced
+        except Exception as lost:
+            error = lost
+        self._reapers[submission.lane].reap(submission, error, done)
+
+    def _end(self) -> None:
+        for one in self._reapers.values():
+            one.close()
+        self._reapers.clear()
+        if self._health.lost:
+            _kept.extend([*self._lanes.made, *self._visiting.values()])
+            return
+        # In this thread, whose current device it is: to destroy a stream, or to give back memory, waits for a device.
+        self._visiting.clear()
+        self._lanes.destroy()
+        self._shared.api.memory().free_all_blocks()
