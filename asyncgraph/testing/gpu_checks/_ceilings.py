@@ -17,10 +17,9 @@ _KIB: Final = 1 << 10
 _MIB: Final = 1 << 20
 
 
+@on_a_card
 def device(subject: Subject) -> Iterator[Row]:
     """What the card is."""
-    if subject.stand_in:
-        return
     runtime = subject.cupy.cuda.runtime
     properties = runtime.getDeviceProperties(subject.device.index)
     free, total = runtime.memGetInfo()
@@ -131,5 +130,5 @@ def on_the_device(subject: Subject) -> Iterator[Row]:
 @on_a_card
 def pinned_memory(subject: Subject) -> Iterator[Row]:
     """Host memory that is pinned takes long to get."""
-    took = seconds(lambda: subject.cupy.cuda.alloc_pinned_memory(256 * _MIB))
+    took = seconds(lambda: subject.cupy.cuda.PinnedMemory(256 * _MIB))
     yield figure("256 MiB of pinned memory", took * MILLI, "ms")

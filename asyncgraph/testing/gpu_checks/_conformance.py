@@ -22,6 +22,8 @@ _SHOWN: Final = 25
 """Failures that have a row each."""
 _SPARE_S: Final = 3.0
 """What a test may take that began just in time."""
+# Nothing is written into folders, and the watchdog of this process is left alone.
+_OPTIONS: Final = ("-q", "-s", "--tb=line", "-p", "no:cacheprovider", "-p", "no:faulthandler")
 _CURRENT: Final[list[Subject]] = []
 
 
@@ -98,7 +100,7 @@ def _run(subject: Subject) -> _Account:
         file.write_text(_FILE)
         printed = io.StringIO()
         with redirect_stdout(printed), redirect_stderr(printed):
-            status = pytest.main(["-q", "-s", "--tb=line", "-p", "no:cacheprovider", str(file)], plugins=[account])
+            status = pytest.main([*_OPTIONS, str(file)], plugins=[account])
     if account.interrupted:
         raise KeyboardInterrupt
     if status not in (0, 1) and not account.collected:

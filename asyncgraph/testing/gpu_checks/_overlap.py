@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-from asyncio import AbstractEventLoop, Future
+from asyncio import Future
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
@@ -90,21 +90,24 @@ def small_kernels(subject: Subject) -> Iterator[Row]:
     yield figure("1 stream / 16 streams", took[1] / took[16], "x", at_least=8)
 
 
-Waited = tuple[Any, AbstractEventLoop, "Future[None]"]
-"""An event, and what to complete when it has fired."""
+_Item = tuple[Any, "Future[None]"]
+"""What a thread is to work on, and what is to be completed."""
 
 
 @contextmanager
-def _thread(work: Callable[[Any], None], subject: Subject) -> Generator[SimpleQueue[Any]]:
-    """Inside, a thread does what is put into the queue, one thing after the other."""
-    queue: SimpleQueue[Any] = SimpleQueue()
+def _thread(work: Callable[[Any, Future[None]], None], subject: Subject) -> Generator[SimpleQueue[_Item | None]]:
+    """Inside, a thread works on what is put into the queue, one thing after the other."""
+    queue: SimpleQueue[_Item | None] = SimpleQueue()
 
-    def loop() -> None:
+    def serve() -> None:
         subject.cupy.cuda.Device(subject.device.index).use()
         while (item := queue.get()) is not None:
-            work(item)
+            try:
+                work(*item)
+            except Exception as error:  # Who waits for the future is told, or would wait for ever.
+                item[1].get_loop().call_soon_threadsafe(item[1].set_exception, error)
 
-    thread = Thread(target=loop, daemon=True, name="gpu_checks")
+    thread = Thread(target=serve, daemon=True, name="gpu_checks")
     thread.start()
     try:
         yield queue
@@ -113,15 +116,14 @@ def _thread(work: Callable[[Any], None], subject: Subject) -> Generator[SimpleQu
         thread.join()
 
 
-def _wait_for(waited: Waited) -> None:
-    event, loop, future = waited
+def _wait_for(event: Any, future: Future[None]) -> None:
     event.synchronize()
-    loop.call_soon_threadsafe(future.set_result, None)
+    future.get_loop().call_soon_threadsafe(future.set_result, None)
 
 
 @on_a_card
 def wake_up(subject: Subject) -> Iterator[Row]:
-    """How much later than its kernel a blocking event, waited for by a thread, completes a future."""
+    """How long it takes to launch a kernel and to complete a future from the thread that waits; less the kernel."""
     for kernel_s in (50e-6, 2e-3):
         late = asyncio.run(_lateness(subject, kernel_s))
         yield figure(f"a kernel of {kernel_s * MICRO:.0f} us completes a future late by", late * MICRO, "us")
@@ -137,7 +139,7 @@ async def _lateness(subject: Subject, kernel_s: float, samples: int = 30) -> flo
             with stream:
                 spin(subject, kernel_s)
                 event.record(stream)
-            queue.put((event, loop, future))
+            queue.put((event, future))
             await future
             late.append(perf_counter() - start - kernel_s)
     return statistics.median(late[2:])
@@ -155,15 +157,14 @@ async def _dispatched(subject: Subject, runs: int, kernels: int = 20, lanes: int
         await asyncio.sleep(0.1)
     with _thread(_wait_for, subject) as waiting:
 
-        def launch(item: tuple[int, Future[None]]) -> None:
-            number, future = item
+        def launch(number: int, future: Future[None]) -> None:
             stream, event = streams[number % lanes], subject.event()
             with stream:
                 y = subject.cupy.full((4096,), 1, dtype="float32")
                 for _ in range(kernels):
                     y = subject.cupy.multiply(y, 1.01)
                 event.record(stream)
-            waiting.put((event, loop, future))
+            waiting.put((event, future))
 
         with _thread(launch, subject) as dispatching:
             start = perf_counter()
