@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import subprocess
 import sys
 import threading
 import warnings
@@ -20,12 +22,14 @@ from asyncgraph_cupy._detect import CudaDevice, CudaStatus, details, distributio
 from .set_ups import SET_UPS, WORKING, SetUp, counting, raising, using
 
 NO_CUPY = not distributions()
+CLEARED = ("ASYNCGRAPH_REQUIRE_GPU", "CUDA_VISIBLE_DEVICES", "CUPY_CACHE_DIR")
+"""Variables that must not be this machine's."""
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder that modules are imported from, and forgotten after the test."""
-    for name in ("CUPY_CACHE_DIR", "CUDA_VISIBLE_DEVICES"):
+    for name in CLEARED:
         monkeypatch.delenv(name, raising=False)
     before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] in ("cupy", "cupyx")}
     for name in before:
@@ -173,3 +177,39 @@ def test_a_probe_leaves_no_thread(site: Path, monkeypatch: pytest.MonkeyPatch) -
     before = threading.enumerate()
     assert probed(SetUp("ok", ""), site, monkeypatch).code in ("ok", "two_wheels")
     assert threading.enumerate() == before
+
+
+DOCTOR = """
+import json, os, sys
+from asyncgraph.__main__ import main
+
+for folder, variables in json.load(sys.stdin):
+    child = os.fork()
+    if not child:
+        os.environ.update(variables)
+        sys.path.insert(0, folder)
+        sys.stdout = open(folder + ".json", "w")
+        status = main(["doctor", "--json"])
+        sys.stdout.close()
+        os._exit(status)
+    assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
+@pytest.mark.skipif(not NO_CUPY, reason="CuPy itself is installed, and would be found")
+def test_doctor_gives_each_set_up_its_reason(tmp_path: Path) -> None:
+    # Each has a process of its own, but only one of them has to import what all of them need.
+    folders = {name: tmp_path / str(number) for number, name in enumerate(SET_UPS)}
+    given = [(str(folders[name]), one.install(folders[name])) for name, one in SET_UPS.items()]
+    others = {name: value for name, value in os.environ.items() if name not in CLEARED}
+    subprocess.run(
+        [sys.executable, "-c", DOCTOR], input=json.dumps(given), env=others, text=True, check=True, timeout=50
+    )
+    for name, folder in folders.items():
+        report = json.loads(Path(f"{folder}.json").read_text())
+        (cupy,) = [one for one in report["backends"] if one["name"] == "cupy"]
+        assert cupy["details"]["code"] == SET_UPS[name].code, name
+        assert cupy["trouble"].startswith("finds no device: "), name
+        assert SET_UPS[name].says.replace("site/", f"{folder.name}/") in cupy["trouble"], name
+        assert report["no_gpu"].startswith("cupy finds no device: "), name
