@@ -19,7 +19,7 @@ _EVENT_LOOPS: Final = ("uvloop",)
 """Distributions that have an event loop other than asyncio's own."""
 
 _NO_BACKEND: Final = "no backend for GPUs is installed"
-_WORDS: Final = {"None": "none", "''": "none", "True": "yes", "False": "no"}
+_WORDS: Final = {"None": "none", "''": "''", "True": "yes", "False": "no"}
 
 
 @final

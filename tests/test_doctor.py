@@ -101,16 +101,18 @@ def test_json_has_these_keys(doctor: Doctor) -> None:
 def test_a_backend_tells_of_its_devices(install: Install, doctor: Doctor) -> None:
     install(
         'return [Device("toy"), Device("toy", 1)]',
-        'return {"driver": "1.2", "all_well": True, "lost": None, "memory": {"total": 1, "free": 0}, "of": ["a", "b"]}',
+        'return {"driver": "1.2", "all_well": True, "lost": None, "set": "", "memory": {"total": 1, "free": 0}, '
+        '"of": ["a", "b"]}',
     )
     lines = doctor().stdout.splitlines()
     at = lines.index(next(line for line in lines if line.startswith("backend toy")))
     assert [line.split(maxsplit=2)[-1] for line in lines[at : at + 1]] == ["toy:0, toy:1"]
-    assert [line.strip() for line in lines[at + 1 : at + 7]] == [
+    assert [line.strip() for line in lines[at + 1 : at + 8]] == [
         "toys:Toy of some-toys 1.0",
         "driver: 1.2",
         "all well: yes",
         "lost: none",
+        "set: ''",
         "memory: total 1, free 0",
         "of: a; b",
     ]

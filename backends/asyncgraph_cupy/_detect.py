@@ -203,8 +203,11 @@ def details(status: CudaStatus | None) -> Mapping[str, object]:
         "distributions": distributions(),
         "environment": {name: os.environ[name] for name in _VARIABLES if name in os.environ},
     }
-    # The reason is what the backend's `devices` raises.
-    return told if status is None else told | {name: one for name, one in asdict(status).items() if name != "reason"}
+    if status is not None:
+        told |= {name: None if one == "" else one for name, one in asdict(status).items()}
+        # It is what the backend's `devices` raises, and so shown anyway.
+        del told["reason"]
+    return told
 
 
 def probe(load: Callable[[], CudaApi], installed: Sequence[str] = ()) -> CudaStatus:

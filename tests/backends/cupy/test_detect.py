@@ -160,6 +160,27 @@ def test_what_is_known_before_a_probe_is_known_without_importing_cupy(
     assert "cupy" not in sys.modules
 
 
+def test_details_are_what_was_found_without_the_reason() -> None:
+    told = details(CudaStatus("busy", "in use", (CudaDevice(0, "NVIDIA H200", 9, "9.0", "busy", "gpu:0: in use"),)))
+    assert {name: told[name] for name in ("code", "devices", "cupy", "driver", "runtime")} == {
+        "code": "busy",
+        "devices": (
+            {
+                "index": 0,
+                "name": "NVIDIA H200",
+                "total_bytes": 9,
+                "compute_capability": "9.0",
+                "code": "busy",
+                "reason": "gpu:0: in use",
+            },
+        ),
+        "cupy": None,
+        "driver": None,
+        "runtime": None,
+    }
+    assert "reason" not in told
+
+
 def test_a_probe_writes_no_file_and_no_variable_of_its_own(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = WORKING.replace("os.makedirs(cache, exist_ok=True)", "")
     set_up = SetUp("ok", "", source)
