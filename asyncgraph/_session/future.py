@@ -6,11 +6,13 @@ import asyncio
 from asyncio import CancelledError
 from collections.abc import Generator
 from contextvars import Context
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, final
 
 from .._exec.calls import current_call
 from .._exec.inline import InlineRun
+from .._exec.notes import trim_traceback
 from .._exec.recorder import Recorder
 from .._exec.results import deliver
 from .._exec.run import Run
@@ -196,18 +198,20 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
     def plan_on_worker(self) -> None:
         """Has the plan made by a worker, and starts the run afterwards."""
-        loop_side = self._session.host.mailbox.post
+        work = partial(self._context.copy().run, self._plan)
+        self._session.host.kernels.submit(work, at_once=self.nested)
 
-        def plan() -> None:
-            try:
-                request = self._session.engine.request(self._args, self._check_in_time)
-            except BaseException as error:
-                failure = error
-                loop_side(lambda: self._finish(failure))
-            else:
-                loop_side(lambda: self._planned(request))
-
-        self._session.host.kernels.submit(lambda: self._context.copy().run(plan), at_once=self.nested)
+    def _plan(self) -> None:
+        post = self._session.host.mailbox.post
+        try:
+            request = self._session.engine.request(self._args, self._check_in_time)
+        except BaseException as error:
+            trim_traceback(error)
+            post(partial(self._finish, error))
+        else:
+            post(partial(self._planned, request))
+        finally:
+            del self  # What failed here leads to this frame, and this future keeps it.
 
     def _planned(self, request: Request) -> None:
         if self._stopping is not None:
@@ -219,7 +223,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         except BaseException as error:
             self._finish(error)
             return
-        self._session.host.turn.do(self.slice)
+        self.resume()  # Not here: what fails would lead to this frame, and this future keeps what failed.
 
     def start(self) -> None:
         """Starts the run: admitted, its feeds in hand. Ends it, if its time is over already."""
@@ -280,7 +284,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
                 values = self._delivered()
             except BaseException as failure:  # A backend's transfer can fail like any kernel.
                 error = failure
-        self._run = self._values = None
+        self._run = self._values = self._stopping = None
         # A future may be kept for long: it shall not keep what was fed.
         self._args = RunArgs[T](self._args.fetches, None, self._args.options)
         self._provisional.clear()

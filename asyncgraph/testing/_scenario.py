@@ -22,12 +22,14 @@ from .. import ops
 from .._graph.building import constant, placeholder
 from .._graph.graph import Graph
 from .._graph.node import Node
-from .._graph.scopes import control_dependencies
+from .._graph.scopes import control_dependencies, device
+from .._registry import registry
 from .._session.args import RunOptions
 from .._session.config import SessionConfig
 from .._session.future import RunFuture
 from .._session.session import Session
-from ..errors import NodeTimeoutError, RunTimeoutError, SessionClosedError
+from ..errors import DeviceLostError, NodeTimeoutError, RunTimeoutError, SessionClosedError
+from ._device import DEVICES, DeviceArray, SimulatedBackend
 from ._faults import FAULTS, FUNCTIONS, NESTED, OPS, SIZE, Fault, PlantedError, Script, current_script
 from .simulation import Simulation
 
@@ -46,6 +48,7 @@ class Step:
         function: what it computes of its inputs.
         inputs, after: the nodes it reads, and those it only waits for.
         value: a constant's.
+        device: where it was asked to run, or `None`.
     """
 
     kind: str
@@ -53,11 +56,13 @@ class Step:
     inputs: tuple[int, ...]
     after: tuple[int, ...]
     value: _Array
+    device: str | None
 
 
 def draw_steps(random: Random) -> list[Step]:
     """A description of a graph."""
     steps: list[Step] = []
+    devices = (None, None, *map(str, DEVICES)) if random.random() < 0.4 else (None,)
     for index in range(random.randint(3, 16)):
         kind = random.choice(_KINDS) if index else "fed"
         function = random.choice(list(FUNCTIONS))
@@ -65,7 +70,7 @@ def draw_steps(random: Random) -> list[Step]:
         # Near ones make chains, far ones make diamonds.
         inputs = tuple([max(0, index - 1 - int(random.random() ** 2 * index)) for _ in range(count)])
         after = (random.randrange(index),) if index and count and random.random() < 0.2 else ()
-        steps.append(Step(kind, function, inputs, after, _draw_array(random)))
+        steps.append(Step(kind, function, inputs, after, _draw_array(random), random.choice(devices)))
     return steps
 
 
@@ -77,7 +82,7 @@ def build(steps: Sequence[Step]) -> tuple[Graph, list[Node]]:
         for function in sorted({step.function for step in steps if step.kind == "nested"}):
             OPS["thread"].node(-1, function, *pair[: FUNCTIONS[function].nin], name=f"nested_{function}")
         for index, step in enumerate(steps):
-            with control_dependencies([nodes[one] for one in step.after]):
+            with control_dependencies([nodes[one] for one in step.after]), device(step.device):
                 nodes.append(_node(index, step, [nodes[one] for one in step.inputs]))
     return graph, nodes
 
@@ -145,6 +150,7 @@ class Plot:
             timeout_s=random.random() * 0.06 if random.random() < 0.15 else None,
             trace=random.random() < 0.1,
             copy_feeds=random.random() < 0.1,
+            results="device" if random.random() < 0.1 else "host",
         )
         kinds = [steps[index].kind for index in calls]
         self.may_raise: Final[tuple[type[BaseException], ...]] = (
@@ -155,6 +161,7 @@ class Plot:
                 else []
             ),
             *([RunTimeoutError] if self.options.timeout_s is not None else []),
+            *([DeviceLostError] if any(steps[index].device is not None for index in self.needed) else []),
         )
         self.must_fail: Final = any(
             fault.again or "retried" not in steps[index].kind for index, fault in self.faults.items()
@@ -172,7 +179,8 @@ async def _submitted(session: Session, plot: Plot, nodes: list[Node], feeds: dic
         results = (await future).results
     finally:
         del future  # It keeps its exception, which keeps this frame.
-    assert np.array_equal(early, results[0]), (early, results[0])
+    if not isinstance(early, DeviceArray):
+        assert np.array_equal(early, results[0]), (early, results[0])
     return results
 
 
@@ -254,6 +262,7 @@ class Scenario:
         self._scripts: Final[list[Script]] = []
         self._arrays: Final[list[weakref.ref[Any]]] = []
         self._closes_early: Final = random.random() < 0.1
+        self._loses_devices: Final = random.random() < 0.2
         self._config: Final = SessionConfig(
             inline_budget_s=random.choice((0.0, 5e-9, 500e-6)),
             max_concurrent_runs=random.choice((1, 2, 100)),
@@ -265,6 +274,12 @@ class Scenario:
     async def main(self) -> None:
         """Runs everything and checks it."""
         asyncio.get_running_loop().set_exception_handler(self._complain)
+        backend = SimulatedBackend(self._random, self._loses_devices)
+        with registry.lend(backend):
+            await self._run_all()
+        backend.close()
+
+    async def _run_all(self) -> None:
         session = Session(self._graph, config=self._config)
         async with session:
             callers = [asyncio.create_task(self._call(session, plot)) for plot in self._plots]
@@ -315,7 +330,8 @@ class Scenario:
     def _check_results(self, plot: Plot, results: list[Any]) -> None:
         assert not plot.must_fail, f"it succeeded, though it should have raised one of {plot.may_raise}"
         expected = evaluate(self._steps, plot.fetches, plot.fed)
-        for index, value, right in zip(plot.fetches, results, expected, strict=True):
+        found = [one.read() if isinstance(one, DeviceArray) else one for one in results]
+        for index, value, right in zip(plot.fetches, found, expected, strict=True):
             assert value.dtype == right.dtype, f"node{index}"
             assert value.tobytes() == right.tobytes(), f"node{index}: {value}, where NumPy has {right}"
 
