@@ -1,0 +1,262 @@
+"""The functions of `cupy`, made of NumPy's by the tables of `signatures`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from . import signatures, transfers
+from .launching import launch, launch_and_wait
+from .memory import Layout
+from .world import World
+
+Function = Callable[..., Any]
+
+_NUMPY: dict[str, Function] = {
+    "argmax": lambda a, dtype=None, **options: np.asarray(np.argmax(a, **options), dtype),
+    "argmin": lambda a, dtype=None, **options: np.asarray(np.argmin(a, **options), dtype),
+    "pow": lambda x1, x2, **options: _power(x1, x2, **options),
+    "power": lambda x1, x2, **options: _power(x1, x2, **options),
+    "take": lambda a, indices, **options: np.take(a, indices, mode="wrap", **options),
+    "arange": lambda start, **options: _arange(start, **options),
+}
+"""Where NumPy's function of that name is not what CuPy's is: it names or orders parameters differently, or raises."""
+
+
+def _power(x1: Any, x2: Any, **options: Any) -> Any:
+    """Integers to negative powers, where NumPy raises, are whole: 0, 1 or -1."""
+    try:
+        return np.power(x1, x2, **options)
+    except ValueError:
+        whole = np.power(x1, np.abs(x2), **options)
+        return np.where(np.less(x2, 0) & (np.abs(x1) != 1), np.zeros((), whole.dtype), whole)
+
+
+def _arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
+    first, last = (0, start) if stop is None else (start, stop)
+    return np.arange(first, last, step, dtype=dtype)
+
+
+def namespace(world: World) -> dict[str, Any]:
+    """The functions of `cupy` in this world, by name, with `linalg`."""
+    names: dict[str, Any] = {name: getattr(np, name) for name in signatures.HOST}
+    names["bool"] = np.bool_
+    for name in ("can_cast", "result_type"):
+        names[name] = _of_dtypes(world, getattr(np, name))
+    names["ndim"] = lambda a: a.ndim if _is_array(world, a) else np.ndim(a)
+    names["shape"] = lambda a: a.shape if _is_array(world, a) else np.shape(a)
+    names["size"] = lambda a, axis=None: a.size if axis is None else a.shape[axis]
+    for name in signatures.UNARY:
+        names[name] = _elementwise(world, name, 1)
+    for name in signatures.BINARY:
+        names[name] = _elementwise(world, name, 2)
+    for name, operands in signatures.TWO_RESULTS.items():
+        names[name] = _elementwise(world, name, operands)
+    for name, text in signatures.VIEWS.items():
+        names[name] = _bound(name, text, _view(world, name))
+    for name, text in signatures.COMPUTED.items():
+        names[name] = _bound(name, text, _computed(world, name, _numpy(name)))
+    for name, text in signatures.WAITING.items():
+        names[name] = _bound(name, text, _waiting(world, name))
+    names["repeat"] = _bound("repeat", signatures.COMPUTED["repeat"], _repeat(world, names["repeat"]))
+    others = _others(world)
+    for name, text in signatures.OTHERS.items():
+        names[name] = _bound(name, text, others[name])
+    linalg = {
+        name: _bound(name, text, _computed(world, f"linalg.{name}", getattr(np.linalg, name), _identity))
+        for name, text in signatures.LINALG.items()
+    }
+    names["linalg"] = SimpleNamespace(**linalg, matmul=names["matmul"], LinAlgError=np.linalg.LinAlgError)
+    return names
+
+
+def _numpy(name: str) -> Function:
+    return _NUMPY.get(name) or getattr(np, name)
+
+
+def _of_dtypes(world: World, function: Function) -> Function:
+    return lambda *args, **kwargs: function(*[one.dtype if _is_array(world, one) else one for one in args], **kwargs)
+
+
+def _is_array(world: World, value: object) -> bool:
+    return isinstance(value, world.array_type)
+
+
+def _bound(name: str, text: str, function: Function) -> Function:
+    """`function` with CuPy's parameters. It is called with what was given: operands by position, options by name."""
+    signature = inspect.signature(eval(f"lambda {text}: None", {}))
+    by_position = [
+        one.name
+        for one in signature.parameters.values()
+        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{name}: {error}") from None
+        options = dict(given.arguments)
+        operands = [options.pop(one) for one in by_position]
+        variadic = [one for one in signature.parameters.values() if one.kind is one.VAR_POSITIONAL]
+        operands += [value for one in variadic for value in options.pop(one.name, ())]
+        options.update(options.pop("kwargs", {}))
+        return function(*operands, **options)
+
+    call.__name__ = call.__qualname__ = name
+    call.__signature__ = signature
+    return call
+
+
+def _refuse_host_arrays(values: object) -> None:
+    if isinstance(values, (list, tuple)):
+        for one in values:
+            _refuse_host_arrays(one)
+    elif isinstance(values, np.ndarray) and values.ndim:
+        raise TypeError(f"Unsupported type {type(values)}")
+
+
+def _elementwise(world: World, name: str, nin: int) -> Function:
+    function = _numpy(name)
+
+    def call(*args: Any, out: Any = None, dtype: Any = None, casting: str = "same_kind", where: Any = None) -> Any:
+        if len(args) not in (nin, nin + 1):
+            raise TypeError(f"Wrong number of arguments for cupy_{name}: {len(args)}")
+        operands, out = args[:nin], args[nin] if len(args) > nin else out
+        for one in operands:
+            if isinstance(one, (list, tuple)) or (isinstance(one, np.ndarray) and one.ndim):
+                raise TypeError(f"Unsupported type {type(one)}")
+        if where is not None:
+            raise NotImplementedError("where= of an elementwise function")
+        return launch(world, name, function, operands, {} if dtype is None else {"dtype": dtype}, out)
+
+    call.__name__ = call.__qualname__ = name
+    return call
+
+
+def _view(world: World, name: str) -> Function:
+    function = _numpy(name)
+
+    def call(array: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _is_array(world, array):
+            raise TypeError(f"{name}: not an array of CuPy's: {type(array)}")
+        return array.view_of(lambda memory: function(memory, *args, **kwargs))
+
+    return call
+
+
+def _computed(world: World, name: str, function: Function, ones: Function | None = None) -> Function:
+    def call(*args: Any, out: Any = None, subok: None = None, **kwargs: Any) -> Any:
+        _refuse_host_arrays(args)
+        return launch(world, name, function, args, kwargs, out, ones)
+
+    return call
+
+
+def _waiting(world: World, name: str) -> Function:
+    function = _numpy(name)
+
+    def call(*args: Any, out: None = None, **kwargs: Any) -> Any:
+        _refuse_host_arrays(args)
+        return launch_and_wait(world, name, function, args, kwargs)
+
+    return call
+
+
+def _repeat(world: World, launched: Function) -> Function:
+    def call(a: Any, repeats: Any, axis: int | None = None) -> Any:
+        if _is_array(world, repeats):
+            return launch_and_wait(world, "repeat", np.repeat, [a, repeats], {"axis": axis})
+        return launched(a, repeats, axis)
+
+    return call
+
+
+def _identity(layout: Layout) -> np.ndarray[Any, Any]:
+    """Matrices of ones can't be inverted; those of the identity can."""
+    if len(layout.shape) < 2:
+        return np.ones(layout.shape, layout.dtype)
+    return np.broadcast_to(np.eye(*layout.shape[-2:], dtype=layout.dtype), layout.shape).copy()
+
+
+def _others(world: World) -> dict[str, Function]:
+    def contiguous(order: Any) -> Function:
+        def call(a: Any, dtype: Any = None) -> Any:
+            if not _is_array(world, a):
+                return transfers.from_anything(world, a, dtype, order, None, False)
+            result = a.astype(a.dtype if dtype is None else dtype, copy=False)
+            result = result if result.ndim else result.reshape(1)
+            fits = result.flags.c_contiguous if order == "C" else result.flags.f_contiguous
+            return result if fits else result.copy(order)
+
+        return call
+
+    def array(
+        obj: Any,
+        dtype: Any = None,
+        copy: bool = True,
+        order: Any = "K",
+        subok: bool = False,
+        ndmin: int = 0,
+        blocking: bool = False,
+    ) -> Any:
+        found = transfers.from_anything(world, obj, dtype, order, copy or None, blocking)
+        return found.reshape((1,) * (ndmin - found.ndim) + found.shape) if found.ndim < ndmin else found
+
+    def asarray(a: Any, dtype: Any = None, order: Any = None, copy: bool | None = None, blocking: bool = False) -> Any:
+        return transfers.from_anything(world, a, dtype, order, copy, blocking)
+
+    def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: None = None, shape: Any = None) -> Any:
+        keeps_f = order in ("K", "A") and prototype.layout.array.flags.fnc
+        wanted = "F" if keeps_f or order == "F" else "C"
+        dims = prototype.shape if shape is None else shape
+        return world.array_type(dims, prototype.dtype if dtype is None else dtype, order=wanted)
+
+    def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+        if (x is None) != (y is None):
+            raise ValueError("Must provide both 'x' and 'y' or neither.")
+        _refuse_host_arrays([condition, x, y])
+        if x is None:
+            return launch_and_wait(world, "nonzero", np.nonzero, [condition], {})
+        return launch(world, "where", np.where, [condition, x, y])
+
+    def broadcast_arrays(*args: Any) -> Any:
+        shape = np.broadcast_shapes(*[one.shape for one in args])
+        return [one.view_of(lambda memory: np.broadcast_to(memory, shape)) for one in args]
+
+    def atleast(function: Function) -> Function:
+        def call(*arrays: Any) -> Any:
+            results = [one.view_of(function) for one in arrays]
+            return results[0] if len(results) == 1 else results
+
+        return call
+
+    def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, blocking: bool = True) -> Any:
+        return a.get(stream, order, out, blocking) if _is_array(world, a) else np.asarray(a, order=order)
+
+    return {
+        "array": array,
+        "asarray": asarray,
+        "asanyarray": asarray,
+        "ascontiguousarray": contiguous("C"),
+        "asfortranarray": contiguous("F"),
+        "asnumpy": asnumpy,
+        "astype": lambda x, dtype, copy=True: x.astype(dtype, copy=copy),
+        "atleast_1d": atleast(np.atleast_1d),
+        "atleast_2d": atleast(np.atleast_2d),
+        "atleast_3d": atleast(np.atleast_3d),
+        "broadcast_arrays": broadcast_arrays,
+        "copyto": lambda dst, src, casting="same_kind", where=None: transfers.copy_to(world, dst, src, casting, where),
+        "empty": lambda shape, dtype=float, order="C": world.array_type(shape, dtype, order=order),
+        "empty_like": empty_like,
+        "from_dlpack": lambda array, device=None, copy=None: transfers.from_dlpack(world, array, device, copy),
+        "imag": lambda val: val.imag,
+        "ravel": lambda a, order="C": a.ravel(order),
+        "real": lambda val: val.real,
+        "reshape": lambda a, newshape, order="C", copy=None: a.reshape(newshape, order=order, copy=copy),
+        "where": where,
+    }
