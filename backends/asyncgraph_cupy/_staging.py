@@ -17,7 +17,8 @@ from typing import Final, final
 from ._cuda_api import CudaApi, HostArray
 
 CHUNK_BYTES: Final = 4 << 20
-LEAST_BYTES: Final = 4096
+LEAST_BYTES: Final = 16 << 10
+ALIGNMENT: Final = 64
 LIMIT: Final = "ASYNCGRAPH_CUPY_STAGING_BYTES"
 """The variable of the environment with the limit of a process, in bytes."""
 
@@ -53,7 +54,8 @@ class Staging:
     """
 
     def __init__(self, api: CudaApi, limit: int) -> None:
-        self.chunk_bytes: Final = min(CHUNK_BYTES, limit)
+        # Four at least, so that devices do not wait for each other where little may be pinned.
+        self.chunk_bytes: Final = min(CHUNK_BYTES, limit // 4 // ALIGNMENT * ALIGNMENT)
         self.made = 0
         self._most: Final = limit // self.chunk_bytes
         self._api: Final = api

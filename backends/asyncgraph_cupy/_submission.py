@@ -15,12 +15,10 @@ from asyncgraph.abc import Device
 from ._cuda_api import CudaApi, DeviceArray, HostArray
 from ._errors import Health
 from ._lanes import Lane
-from ._staging import Staging
+from ._staging import ALIGNMENT, Staging
 
 _MOST_CHUNKS: Final = 16
 """How many chunks of pinned memory one submission holds; 64 MiB. More would not make it faster."""
-
-_ALIGNMENT: Final = 64
 
 
 @final
@@ -85,9 +83,11 @@ class Submission:
         return self._cut(nbytes)
 
     def stage_nowait(self, nbytes: int) -> HostArray | None:
-        """So many bytes of pinned memory, as `stage` gives them; `None` if that would mean to wait."""
-        if self._used + nbytes > self.shared.staging.chunk_bytes:
-            chunk = None if len(self._chunks) == _MOST_CHUNKS else self.shared.staging.take_nowait()
+        """So many bytes of pinned memory; `None` if that is more than a chunk, or would mean to wait."""
+        staging = self.shared.staging
+        if self._used + nbytes > staging.chunk_bytes:
+            most = nbytes > staging.chunk_bytes or len(self._chunks) == _MOST_CHUNKS
+            chunk = None if most else staging.take_nowait()
             if chunk is None:
                 return None
             self._add(chunk)
@@ -163,7 +163,7 @@ class Submission:
 
     def _cut(self, nbytes: int) -> HostArray:
         start = self._used
-        self._used += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+        self._used += -(-nbytes // ALIGNMENT) * ALIGNMENT
         return self._chunks[-1][start : start + nbytes]
 
 
