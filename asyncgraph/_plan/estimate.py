@@ -67,6 +67,14 @@ class Estimates:
         return known
 
 
+    def moved(self, node: Node) -> Estimate:
+        """The work of moving its value to a device or from there, as far as this process does it: a copy."""
+        if node.spec is ANY:
+            return NOTHING  # What it is, and how large, is not known before it is there.
+        work = self._sizes.of(node.spec) * nanoseconds("", Cost.MOVE, [node.spec])
+        return Estimate(work.fixed * 1e-9, work.per_element * 1e-9)
+
+
 def estimate(node: Node, sizes: Sizes = STATIC) -> Estimate:
     """The work of one node with a kernel, where `sizes` knows what is fed."""
     cost = COSTS.get(node.op.name, Cost.OPAQUE)

@@ -271,7 +271,8 @@ class _Lowering:
     def _move(self, node: Node, kernel: Callable[..., Any], source: int, where: Placement, moves_to: str) -> int:
         out = len(self.template)
         self.template.append(None)
-        self.instructions.append(Instruction(node, Kind.KERNEL, kernel, (source,), out, where, (), NOTHING, moves_to))
+        work = self.estimates.moved(node)
+        self.instructions.append(Instruction(node, Kind.KERNEL, kernel, (source,), out, where, (), work, moves_to))
         return out
 
     def _kernel(self, node: Node, where: Placement | None) -> tuple[Kind, Callable[..., Any] | None, Estimate]:

@@ -38,11 +38,12 @@ class RunOptions:
         timeout_s: seconds from the call until the run is ended with `RunTimeoutError`, whatever it is
             doing; `None` is no limit. If they are over before anything has run, nothing does: so it is
             with 0, always. Fetches and feeds are checked first.
-        trace: whether to time every node; see `RunMetadata`. Slower, and never emitted code.
+        trace: whether to time every node; see `RunMetadata`. Slower, and never emitted code. On an asynchronous
+            device it is the starting of a kernel that is timed, not what the device does.
         results: "host" gives NumPy arrays; "device" leaves values where they were computed, in their
             backend's own arrays, which are not to be written to: they may share memory.
-        copy_feeds: whether fed arrays are copied at the call. Otherwise they are borrowed until the run
-            ends, and must not be changed before.
+        copy_feeds: whether fed arrays of the host are copied at the call. Otherwise, and on a device, they are
+            borrowed until the run ends, and must not be changed before.
 
     Raises:
         RunArgsError: a field has a value that means nothing.
@@ -84,7 +85,9 @@ class RunArgs(Generic[T]):
             serve the other nodes that need them. A value converts to its node's dtype only if it does not
             change: int32 into float64, but neither 1.5 or NaN into int32, nor "1" into float64, nor an
             int32 that float32 cannot hold; Python's floats become the nearest float32. Arrays are not
-            copied; leave them unchanged until the run is done.
+            copied; leave them unchanged until the run is done. Arrays on a device of a backend, of any library
+            that has DLPack, stay there, and have their node's dtype; whatever computes them must be done, or
+            have been started on that device's default stream.
         options: how it is done.
 
     Raises:

@@ -65,6 +65,8 @@ class Explanation:
         segment = self.plan.segments[index]
         if segment.kind is not Kind.KERNEL:
             return f"{segment.instructions[0].node.name!r} is {segment.kind.value}"
+        if segment.device is not None:
+            return f"submitted to {segment.device.device}, whose backend is asynchronous"
         work, budget = segment.work, self._config.inline_budget_s
         if not work.per_element_s:
             where = "on the loop" if work.fixed_s <= budget else "on a worker"
