@@ -37,12 +37,14 @@ class Placer:
 
     # Fields:
     #   _found: by requested name. No lock is held while a device is looked for, which may take seconds.
+    #   _told: devices that the log was told are not there, with who found that out first.
 
     def __init__(self, registry: Registry, default: str, soft: bool) -> None:
         self._registry: Final = registry
         self._default: Final = canonical_device(default) or default
         self._soft: Final = soft
         self._found: Final[dict[str, Placement]] = {}
+        self._told: Final[dict[str, object]] = {}
 
     def __call__(self, requested: str | None) -> Placement:
         """The placement of a device, by its canonical name, or of the default one.
@@ -95,6 +97,6 @@ class Placer:
                     f"{error}\n  nodes that ask for it run nowhere else, as {REQUIRE_GPU} is set in the environment"
                 ) from None
             found = self(None)
-            if self._found.setdefault(name, found) is found:
+            if self._told.setdefault(name, mine := object()) is mine:
                 _log.warning("nodes placed on %s run on %s instead: %s", name, found.device, error)
         return self._found.setdefault(name, found)
