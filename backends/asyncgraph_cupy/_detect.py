@@ -270,8 +270,9 @@ def _probe_device(api: CudaApi, index: int, known: Mapping[str, str]) -> CudaDev
     return CudaDevice(index, name, total, capability, code, reason and f"{label}: {reason}")
 
 
-def _import_trouble(error: Exception, installed: Sequence[str]) -> tuple[str, str]:
+def _import_trouble(error: BaseException, installed: Sequence[str]) -> tuple[str, str]:
     """The code of an error of the import, and its detail."""
+    error = _root(error)
     missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
     if missing.startswith("cupy") and installed:
         return "files_missing", ""

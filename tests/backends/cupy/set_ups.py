@@ -170,6 +170,15 @@ def importing(body: str) -> str:
     return f"{body}\n{WORKING}"
 
 
+def wrapping(body: str) -> str:
+    """CuPy whose core does that when it is imported, which is wrapped in advice."""
+    return importing(
+        f"try: {body}\n"
+        f"except ImportError as error:\n"
+        f"    raise ImportError({BANNER!r}.format(type(error).__name__, error)) from error"
+    )
+
+
 SET_UPS: Mapping[str, SetUp] = {
     "nothing": SetUp("not_installed", "pip install 'asyncgraph[cuda13]'", None, distributions=()),
     "one of two wheels uninstalled": SetUp("files_missing", "cupy-cuda12x 14.2.0 is installed, but without its files",
@@ -182,17 +191,14 @@ SET_UPS: Mapping[str, SetUp] = {
     "two wheels": SetUp("two_wheels", "cupy-cuda12x 14.2.0, cupy-cuda13x 14.2.0; uninstall all of them",
         distributions=("cupy-cuda12x", "cupy-cuda13x")),
     "an old one": SetUp("old_cupy", "CuPy 13.6.0 is too old", f"{WORKING}\n__version__ = '13.6.0'\n"),
-    "NumPy 1.26": SetUp("numpy", "upgrade NumPy", importing(
-        f"try: raise ImportError({NUMPY!r})\n"
-        f"except ImportError as error:\n"
-        f"    raise ImportError({BANNER!r}.format('ImportError', error)) from error")),
+    "NumPy 1.26": SetUp("numpy", "upgrade NumPy", wrapping(f"raise ImportError({NUMPY!r})")),
     "NumPy of another ABI": SetUp("numpy", "CuPy does not work with NumPy ", importing(
         "raise ValueError('numpy.dtype size changed, may indicate binary incompatibility. Expected 96 from C header, "
         "got 88 from PyObject')")),
     "no cuda-pathfinder": SetUp("no_pathfinder", "pip install cuda-pathfinder (ModuleNotFoundError: No module named "
         "'cuda.pathfinder')", importing(
         "raise ModuleNotFoundError(\"No module named 'cuda.pathfinder'\", name='cuda.pathfinder')")),
-    "no cuda-pathfinder, nor any of CUDA": SetUp("no_pathfinder", "pip install cuda-pathfinder", importing(
+    "no cuda-pathfinder, nor any of CUDA": SetUp("no_pathfinder", "pip install cuda-pathfinder", wrapping(
         "raise ModuleNotFoundError(\"No module named 'cuda'\", name='cuda')")),
     "home cannot be written": SetUp("cache_dir", "CUPY_CACHE_DIR to one that it can (NotADirectoryError: ",
         files={"home": ""}),
@@ -204,7 +210,7 @@ SET_UPS: Mapping[str, SetUp] = {
     "the cache cannot be written": SetUp("cache_dir", "(PermissionError: ", computing(
         "raise PermissionError(13, 'Permission denied', os.path.join(cache, 'tmp1'))")),
     "a library that does not load": SetUp("import_failed", "ImportError: libcudart.so.12: cannot open shared object",
-        importing("raise ImportError('libcudart.so.12: cannot open shared object file: No such file or directory')")),
+        wrapping("raise ImportError('libcudart.so.12: cannot open shared object file: No such file or directory')")),
     "a driver for an older CUDA": SetUp("old_driver", "the NVIDIA driver is for CUDA 12.4, and CuPy for CUDA 13.2",
         counting(raising(35), "driver = 12040")),
     "the toolkit's stub": SetUp("stub_driver", "LD_LIBRARY_PATH", counting(raising(34))),
