@@ -272,7 +272,9 @@ def _probe_device(api: CudaApi, index: int, known: Mapping[str, str]) -> CudaDev
 
 def _import_trouble(error: BaseException, installed: Sequence[str]) -> tuple[str, str]:
     """The code of an error of the import, and its detail."""
-    error = _root(error)
+    # What went wrong in CuPy's core is wrapped in a page of advice.
+    while error.__cause__ is not None:
+        error = error.__cause__
     missing = error.name or "" if isinstance(error, ModuleNotFoundError) else ""
     if missing.startswith("cupy") and installed:
         return "files_missing", ""
@@ -300,7 +302,6 @@ def _count_trouble(code: str, driver: str) -> str:
 
 def _code(error: BaseException) -> str:
     """The code of an error of CuPy's, by what it is and what it says; "" if it is none of those known."""
-    error = _root(error)
     if isinstance(error, OSError) and _of_cache_dir(error):
         return "cache_dir"
     if isinstance(error, MemoryError):
@@ -315,13 +316,6 @@ def _code(error: BaseException) -> str:
     return "compile_failed" if kind == "CompileException" else ""
 
 
-def _root(error: BaseException) -> BaseException:
-    # CuPy wraps what went wrong in its import in a page of advice.
-    while error.__cause__ is not None:
-        error = error.__cause__
-    return error
-
-
 def _of_cache_dir(error: OSError) -> bool:
     """Whether it was about the folder for compiled kernels, or one that it would be made in."""
     if not isinstance(error.filename, str):
@@ -332,7 +326,6 @@ def _of_cache_dir(error: OSError) -> bool:
 
 def _said(error: BaseException) -> str:
     """An error in one line: its type, and the first line of what it says."""
-    error = _root(error)
     first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {first}"
 
