@@ -23,7 +23,7 @@ def __getattr__(name: str) -> object:
     import pytest
 
     # So that a failing assertion of the kit shows values, as one in a file of tests does.
-    pytest.register_assert_rewrite(f"{__name__}.conformance")
+    pytest.register_assert_rewrite(f"{__name__}._kit")
     from .conformance import BackendConformance
 
     return BackendConformance

@@ -290,6 +290,8 @@ class LateBackend(Backend):
         self._lanes[device].submit(work, done)
 
     def from_dlpack(self, array: Array, device: Device) -> Array:
+        if self.capabilities.dlpack is None:
+            return super().from_dlpack(array, device)
         submission = self._inside(device, "from_dlpack")
         assert array.__dlpack_device__() == (DLPACK, device.index), f"{array.__dlpack_device__()} is not {device}"
         return submission.give(np.from_dlpack(_OnHost(array)))

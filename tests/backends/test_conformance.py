@@ -13,8 +13,8 @@ import pytest
 from asyncgraph._graph.rules.tables import SPECS
 from asyncgraph.abc import Array, Backend, Capabilities, Device, Kernel, Spec, array_api_kernel
 from asyncgraph.testing import BackendConformance
-from asyncgraph.testing._cases import OPS
-from asyncgraph.testing._watching import WatchingBackend
+from asyncgraph.testing._kit.cases import OPS
+from asyncgraph.testing._kit.watching import WatchingBackend
 
 from .strict_backend import StrictBackend
 

@@ -16,7 +16,7 @@ import pytest
 
 import asyncgraph as ag
 from asyncgraph._registry import registry
-from asyncgraph.testing._watching import WatchingBackend
+from asyncgraph.testing._kit.watching import WatchingBackend
 
 from .strict_backend import StrictBackend
 

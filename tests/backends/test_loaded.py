@@ -13,7 +13,7 @@ import asyncgraph as ag
 from asyncgraph._plan.compiler import no_checkpoint
 from asyncgraph._registry import registry
 from asyncgraph.abc import Array, Backend, Device, Kernel, Spec
-from asyncgraph.testing._watching import WatchingBackend
+from asyncgraph.testing._kit.watching import WatchingBackend
 
 from .strict_backend import StrictBackend
 

@@ -12,7 +12,7 @@ NUMBERS = "the standard has it for numbers alone, and booleans are none"
 REFUSED = (
     (
         FLOATS,
-        "int",
+        "int limits",
         "acos acosh asin asinh atan atanh cos cosh exp expm1 log log10 log1p log2 sin sinh sqrt tan tanh",
     ),
     (
@@ -20,8 +20,9 @@ REFUSED = (
         "bool int",
         "divide:number mean mean:axis reciprocal signbit std std:axis std:correction var var:axis",
     ),
-    (FLOATS, "int mixed", "atan2 copysign hypot logaddexp nextafter"),
-    (FLOATS, "bool int mixed", "divide"),
+    (FLOATS, "limits", "reciprocal signbit"),
+    (FLOATS, "int limits mixed", "atan2 copysign hypot logaddexp nextafter"),
+    (FLOATS, "bool int limits mixed", "divide"),
     (
         NUMBERS,
         "bool",
@@ -41,9 +42,13 @@ REFUSED = (
         """argmax argmax:axis argmin argmin:axis clip clip:number greater greater_equal less less:number less_equal max
         max:axis maximum min min:axis minimum std std:axis std:correction var var:axis""",
     ),
-    ("the standard has it for complex numbers alone", "bool int float special", "imag"),
-    ("the standard has it for booleans alone", "int float complex special", "logical_not"),
-    ("the standard has it for booleans alone", "int float complex mixed special", "logical_and logical_or logical_xor"),
+    ("the standard has it for complex numbers alone", "bool int limits float special", "imag"),
+    ("the standard has it for booleans alone", "int limits float complex special", "logical_not"),
+    (
+        "the standard has it for booleans alone",
+        "int limits float complex mixed special",
+        "logical_and logical_or logical_xor",
+    ),
     (
         "the standard leaves promotion between kinds open",
         "mixed",
@@ -55,6 +60,7 @@ REFUSED = (
         "astype:bool astype:int32 astype:float32 astype:copy",
     ),
     ("the standard's clip has the dtype of what is clipped, NumPy's also those of the bounds", "int", "clip"),
+    ("the standard leaves open what is between a minimum and a smaller maximum", "special", "clip"),
 )
 """What the standard does not have, and NumPy does: why, for which kinds of dtypes, in which cases."""
 

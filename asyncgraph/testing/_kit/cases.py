@@ -13,10 +13,10 @@ from typing import Any, Final, final
 
 import numpy as np
 
-from .. import ops
-from .._graph.building import placeholder
-from .._graph.graph import Graph
-from ..errors import GraphError
+from ... import ops
+from ..._graph.building import placeholder
+from ..._graph.graph import Graph
+from ...errors import GraphError
 
 Array = np.ndarray[Any, Any]
 Shapes = tuple[tuple[int, ...], ...]
@@ -34,6 +34,7 @@ _ONE: Final = {
     "float": DTYPES[9:12],
     "complex": DTYPES[12:],
     "special": DTYPES[9:12],
+    "limits": ("int8", "int32", "int64", "uint8", "uint64"),
 }
 _TWO: Final = {
     "bool": ("bool bool",),
@@ -42,9 +43,14 @@ _TWO: Final = {
     "complex": ("complex64 complex64", "complex128 complex64"),
     "mixed": ("bool int8", "int32 float32", "float16 int16", "float32 complex64", "complex128 int64", "uint64 int8"),
     "special": ("float16 float16", "float32 float32", "float64 float64"),
+    "limits": ("int8 int8", "int32 int32", "int64 int64", "uint8 uint8", "uint64 uint64"),
 }
 KINDS: Final[tuple[dict[str, Sequence[str]], ...]] = ({"none": ("",)}, {**_ONE}, {**_TWO})
-"""For cases of no, one and two operands: the dtypes that are tried, by kind. "special" has infinities and NaN."""
+"""For cases of no, one and two operands: the dtypes that are tried, by kind. "special" has infinities, NaN, signed
+zeros and a subnormal number; "limits" the least and greatest integers."""
+
+EDGES: Final = ("special", "limits")
+"""The kinds that only some cases are tried on."""
 
 
 @final
@@ -56,29 +62,33 @@ class Case:
         op: what is called.
         call: calls it, in a namespace, with operands.
         shapes: those of the operands: one set after the other.
-        elementwise: whether it is tried on infinities, NaN and signed zeros, too.
+        edges: which of `EDGES` it is tried on.
     """
 
     op: str
     call: Callable[..., Any]
     shapes: tuple[Shapes, ...]
-    elementwise: bool = False
+    edges: tuple[str, ...] = ()
 
     def dtypes(self, kind: str) -> list[Dtypes]:
         """The dtypes of the operands that are tried."""
         return [tuple(one.split()) for one in KINDS[len(self.shapes[0])].get(kind, ())]
 
-    def operands(self, kind: str, dtypes: Dtypes) -> Iterator[list[Array]]:
-        """The operands that are tried, in those dtypes: read-only, and the first in reverse order of memory."""
-        if kind == "special":
-            yield [_special(dtype, position, len(dtypes)) for position, dtype in enumerate(dtypes)]
+    def operands(self, kind: str, dtypes: Dtypes, flushed: Sequence[str] = ()) -> Iterator[list[Array]]:
+        """The operands that are tried, in those dtypes: read-only, and the first in reverse order of memory.
+
+        There are no subnormal numbers of the dtypes in `flushed`.
+        """
+        if kind in EDGES:
+            values = [_EDGE_VALUES[kind](dtype, flushed) for dtype in dtypes]
+            yield [_crossed(one, position, len(dtypes)) for position, one in enumerate(values)]
             return
         for shapes in self.shapes:
             yield [_ordinary(dtype, shapes[position], position) for position, dtype in enumerate(dtypes)]
 
     def accepts(self, kind: str) -> bool:
         """Whether there is such a call of any of these dtypes."""
-        return (self.elementwise or kind != "special") and any(self._builds(one) for one in self.dtypes(kind))
+        return (kind in self.edges or kind not in EDGES) and any(self._builds(one) for one in self.dtypes(kind))
 
     def _builds(self, dtypes: Dtypes) -> bool:
         with Graph():
@@ -114,8 +124,21 @@ def _ordinary(dtype: str, shape: tuple[int, ...], position: int) -> Array:
     return array
 
 
-def _special(dtype: str, position: int, count: int) -> Array:
-    array = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -2.0], dtype)
+def _special(dtype: str, flushed: Sequence[str]) -> Array:
+    subnormal = [] if dtype in flushed else [3 * np.finfo(dtype).smallest_subnormal]
+    return np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.5, -2.0, *subnormal], dtype)
+
+
+def _limits(dtype: str, flushed: Sequence[str]) -> Array:
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return np.array([least, most, 0, 1, most - 1, *([-1, least + 1] if least else [])], dtype)
+
+
+_EDGE_VALUES: Final[dict[str, Callable[[str, Sequence[str]], Array]]] = {"special": _special, "limits": _limits}
+
+
+def _crossed(array: Array, position: int, count: int) -> Array:
+    """So that each value of the first of two operands meets each of the second."""
     if count > 1 and not position:
         array = array[:, None]
     array.flags.writeable = False
@@ -131,6 +154,8 @@ _BINARY: Final = """
     floor_divide greater greater_equal hypot less less_equal logaddexp logical_and logical_or logical_xor maximum
     minimum multiply nextafter not_equal pow remainder subtract"""
 _REDUCTIONS: Final = "all any max mean min prod std sum var"
+_UNLIMITED: Final = ("bitwise_left_shift", "bitwise_right_shift", "mean", "pow", "std", "var")
+"""What says nothing of the greatest integers: it is not defined for them, or their differences are lost in it."""
 
 _SHAPES: Final[tuple[Shapes, ...]] = (((),), ((0,),), ((5,),), ((2, 3),))
 _PAIRS: Final[tuple[Shapes, ...]] = (((), ()), ((3,), (3,)), ((2, 1), (3,)), ((0,), (1,)), ((), (2, 2)))
@@ -142,12 +167,20 @@ def _of_none(op: str, call: Callable[[Any], Any]) -> Case:
     return Case(op, call, ((),))
 
 
-def _of_one(op: str, call: Callable[[Any, Any], Any], shapes: tuple[Shapes, ...] = _SHAPES) -> Case:
-    return Case(op, call, shapes)
+def _of_one(
+    op: str, call: Callable[[Any, Any], Any], shapes: tuple[Shapes, ...] = _SHAPES, edges: tuple[str, ...] = ()
+) -> Case:
+    return Case(op, call, shapes, edges)
 
 
-def _of_two(op: str, call: Callable[[Any, Any, Any], Any], shapes: tuple[Shapes, ...] = _PAIRS) -> Case:
-    return Case(op, call, shapes)
+def _of_two(
+    op: str, call: Callable[[Any, Any, Any], Any], shapes: tuple[Shapes, ...] = _PAIRS, edges: tuple[str, ...] = ()
+) -> Case:
+    return Case(op, call, shapes, edges)
+
+
+def _plain(op: str, shapes: tuple[Shapes, ...]) -> Case:
+    return Case(op, _named(op), shapes, ("special",) if op in _UNLIMITED else EDGES)
 
 
 def _named(op: str) -> Callable[..., Any]:
@@ -169,21 +202,20 @@ def _astype(dtype: str) -> Case:
 
 
 _CASES: Final[dict[str, Case]] = {
-    **{op: Case(op, _named(op), _SHAPES, elementwise=True) for op in _UNARY.split()},
-    **{op: Case(op, _named(op), _PAIRS, elementwise=True) for op in _BINARY.split()},
+    **{op: _plain(op, _SHAPES) for op in [*_UNARY.split(), *_REDUCTIONS.split()]},
+    **{op: _plain(op, _PAIRS) for op in _BINARY.split()},
     **{f"{op}:number": _of_one(op, _over(op, 2)) for op in ("add", "multiply", "pow", "remainder", "less")},
     "divide:number": _of_one("divide", lambda xp, x: xp.divide(1.5, x), (((3,),),)),
-    "clip": _of_two("clip", lambda xp, x, y: xp.clip(x, y, xp.add(y, y))),
-    "clip:number": _of_one("clip", lambda xp, x: xp.clip(x, 1, 2)),
-    **{op: _of_one(op, _named(op)) for op in _REDUCTIONS.split()},
+    "clip": _of_two("clip", lambda xp, x, y: xp.clip(x, y, xp.add(y, y)), edges=("special",)),
+    "clip:number": _of_one("clip", lambda xp, x: xp.clip(x, 1, 2), edges=EDGES),
     **{f"{op}:axis": _of_one(op, _over(op, axis=-1, keepdims=True), _MATRICES) for op in _REDUCTIONS.split()},
     "std:correction": _of_one("std", _over("std", axis=(0, 1), correction=1), _MATRICES),
     "sum:dtype": _of_one("sum", _over("sum", dtype="float64")),
-    "argmax": _of_one("argmax", _over("argmax")),
+    "argmax": _of_one("argmax", _over("argmax"), edges=EDGES),
     "argmax:axis": _of_one("argmax", _over("argmax", axis=1, keepdims=True), _MATRICES),
-    "argmin": _of_one("argmin", _over("argmin")),
+    "argmin": _of_one("argmin", _over("argmin"), edges=EDGES),
     "argmin:axis": _of_one("argmin", _over("argmin", axis=0), _MATRICES),
-    "where": _of_two("where", lambda xp, x, y: xp.where(xp.not_equal(x, y), x, y)),
+    "where": _of_two("where", lambda xp, x, y: xp.where(xp.not_equal(x, y), x, y), edges=EDGES),
     "take": _of_one("take", lambda xp, x: xp.take(x, xp.asarray([1, 0, -1]), axis=0), (((3,),), ((2, 3),))),
     "matmul": _of_two(
         "matmul",
@@ -244,5 +276,11 @@ CASES: Final[dict[str, tuple[Case, str]]] = {
 
 OPS: Final[dict[str, list[str]]] = {}
 """The names of the cases of each op, those of floats first."""
+
+LAID_OUT: Final[dict[str, list[str]]] = {}
+"""The same of each call that has operands: the kinds of dtypes that it is tried on."""
+
 for _name, (_case, _kind) in sorted(CASES.items(), key=lambda one: one[1][1] != "float"):
     OPS.setdefault(_case.op, []).append(_name)
+    if _case.shapes[0]:
+        LAID_OUT.setdefault(_name.rpartition("-")[0], []).append(_name)
