@@ -19,6 +19,7 @@ from asyncgraph_cupy import _detect
 from asyncgraph_cupy._cuda_api import CudaApi
 from asyncgraph_cupy._detect import CudaDevice, CudaStatus, details, distributions, driver_present, probe
 
+from ...standin.world import World
 from .set_ups import SET_UPS, WORKING, SetUp, counting, raising, using
 
 NO_CUPY = not distributions()
@@ -81,6 +82,14 @@ def test_gpus_that_compute_are_found(site: Path, monkeypatch: pytest.MonkeyPatch
     assert status == CudaStatus("ok", "", gpus, "14.2.0", "13.0", "13.2")
     assert status.ok
     assert status.usable == gpus
+
+
+def test_the_gpus_of_the_stand_in_are_found() -> None:
+    world = World(devices=3)
+    status = probe(lambda: CudaApi.load(world.cupy, world.cupyx))
+    assert (status.code, status.reason) == ("ok", "")
+    assert [one.index for one in status.usable] == [0, 1, 2]
+    assert all(one.name and one.total_bytes and one.compute_capability for one in status.usable)
 
 
 def test_a_gpu_that_fails_takes_no_other_with_it(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
