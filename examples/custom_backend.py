@@ -20,7 +20,7 @@ import asyncgraph as ag
 from asyncgraph.abc import Array, Backend, Capabilities, Device, Done, Kernel, Spec, array_api_kernel
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Block:
     """Values in a device's memory. It is no NumPy array, so that whoever forgets to move it gets an error."""
 
