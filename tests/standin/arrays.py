@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, NamedTuple, Self
@@ -59,12 +60,9 @@ class ndarray:
             raise NotImplementedError("memory of one's own")
         dims = (int(shape),) if isinstance(shape, (int, np.integer)) else tuple(map(int, shape))
         kind = checked_dtype(dtype)
-        # Only its strides are wanted, which NumPy gives for memory that it has not.
-        strides_of = np.broadcast_to(np.empty((), kind), dims)
-        size = int(strides_of.nbytes) if 0 not in dims else 0
         queue = self._world.current_queue()
         queue.device.check()
-        allocation = self._world.allocate(size, queue)
+        allocation = self._world.allocate(math.prod(dims) * kind.itemsize, queue)
         self._set(
             allocation, Layout(allocation.block if allocation else None, 0, dims, _packed(dims, kind, order), kind)
         )
@@ -114,7 +112,7 @@ class ndarray:
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.layout.shape, dtype=np.int64))
+        return math.prod(self.layout.shape)
 
     @property
     def itemsize(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -88,12 +89,7 @@ def _is_array(world: World, value: object) -> bool:
 
 def _bound(name: str, text: str, function: Function) -> Function:
     """`function` with CuPy's parameters. It is called with what was given: operands by position, options by name."""
-    signature = inspect.signature(eval(f"lambda {text}: None", {}))
-    by_position = [
-        one.name
-        for one in signature.parameters.values()
-        if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]
+    signature, by_position, variadic = _parameters(text)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -102,14 +98,23 @@ def _bound(name: str, text: str, function: Function) -> Function:
             raise TypeError(f"{name}: {error}") from None
         options = dict(given.arguments)
         operands = [options.pop(one) for one in by_position]
-        variadic = [one for one in signature.parameters.values() if one.kind is one.VAR_POSITIONAL]
-        operands += [value for one in variadic for value in options.pop(one.name, ())]
+        operands += options.pop(variadic, ())
         options.update(options.pop("kwargs", {}))
         return function(*operands, **options)
 
     call.__name__ = call.__qualname__ = name
     call.__signature__ = signature
     return call
+
+
+@cache
+def _parameters(text: str) -> tuple[inspect.Signature, tuple[str, ...], str]:
+    """The signature, the parameters that are given by position, and the one that takes all others of these."""
+    signature = inspect.signature(eval(f"lambda {text}: None", {}))
+    kinds = {one.name: one.kind for one in signature.parameters.values() if one.default is one.empty}
+    plain = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    variadic = [name for name, kind in kinds.items() if kind is inspect.Parameter.VAR_POSITIONAL]
+    return signature, tuple(name for name, kind in kinds.items() if kind in plain), "".join(variadic)
 
 
 def _refuse_host_arrays(values: object) -> None:

@@ -43,9 +43,9 @@ def assign(array: ndarray, key: Any, value: Any, name: str = "copy") -> None:
         with np.errstate(all="ignore"):
             memory[_wrapped_key(memory, where) if where else ...] = given
 
-    # Broadcast now, so that what doesn't fit fails here.
-    if hasattr(value, "shape"):
-        np.broadcast_to(np.empty(0 if 0 in value.shape else ()), target.shape) if not parts else None
+    if not parts and isinstance(value, world.array_type):
+        # What doesn't fit fails now, and not when it runs.
+        np.broadcast_to(value.layout.array, target.shape)
     world.issue(world.current_queue(), "launch", name, run, spans(operands), spans([target]))
 
 

@@ -7,8 +7,10 @@ Functions whose results' shapes depend on values wait for the operands, as CuPy'
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -37,6 +39,7 @@ class Probed(NamedTuple):
     together: Callable[[Sequence[Any]], Any]
 
 
+_filters = threading.RLock()
 _probed: dict[object, Probed] = {}
 
 
@@ -62,7 +65,8 @@ def launch(
     """
     kwargs = kwargs or {}
     operands = on_current_device(world, (args, kwargs))
-    forms, together = _probe(name, function, args, kwargs, ones)
+    later = layouts_of((tuple(args), kwargs))
+    forms, together = _probe(name, function, later, ones)
     if out is None:
         results = [world.array_type(form.shape, form.dtype, order=form.order) for form in forms]
     else:
@@ -75,7 +79,6 @@ def launch(
             raise ValueError(f"Out shape is mismatched: {form.shape} is written to {out.shape}")
         on_current_device(world, [out])
         results = [out]
-    later = layouts_of((args, kwargs))
     targets = [one.layout for one in results]
 
     def run() -> None:
@@ -95,8 +98,7 @@ def launch_and_wait(world: World, name: str, function: Function, args: Sequence[
 
     def run() -> None:
         values, options = values_of(later)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with _quiet():
             found.append(function(*values, **options))
 
     queue = world.current_queue()
@@ -171,8 +173,7 @@ def _swapped(value: Any, kind: type[Any], swap: Function) -> Any:
     return value
 
 
-def _probe(name: str, function: Function, args: Sequence[Any], kwargs: dict[str, Any], ones: Function | None) -> Probed:
-    later = layouts_of((tuple(args), kwargs))
+def _probe(name: str, function: Function, later: Any, ones: Function | None) -> Probed:
     key = (name, _key(later))
     try:
         known = _probed.get(key)
@@ -182,9 +183,7 @@ def _probe(name: str, function: Function, args: Sequence[Any], kwargs: dict[str,
     if known:
         return known
     values, options = _swapped(later, Layout, lambda one: (ones or _ones)(one))
-    # A list of indices may not fit an array of another size than the operand's: with it, the probe has its size.
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with _quiet():
         result = function(*values, **options)
     arrays = [np.asarray(one) for one in _flat(result)]
     forms = tuple(Form(one.shape, one.dtype, "F" if one.flags.fnc else "C") for one in arrays)
@@ -219,8 +218,20 @@ def computed(function: Function, values: Sequence[Any], options: dict[str, Any],
     try:
         with np.errstate(all="ignore"):
             return function(*values, **options)
+    except Warning:
+        # Where warnings are errors. Not at once like this, as filters are the process's.
+        with _quiet():
+            return function(*values, **options)
     except np.linalg.LinAlgError:
         return tuple(np.full(form.shape, np.nan).astype(form.dtype) for form in forms)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Nothing warns inside. One thread at a time, or the one would restore the other's filters."""
+    with _filters, warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
 
 
 def _flat(result: Any) -> list[Any]:

@@ -32,8 +32,8 @@ class Block:
     `watched` is up to where CuPy itself has seen to it that copies are over, before it let the memory go.
     """
 
-    def __init__(self, nbytes: int, device: int | None, what: str) -> None:
-        self.memory = np.full(nbytes, POISON, np.uint8)
+    def __init__(self, memory: int | np.ndarray[Any, Any], device: int | None, what: str) -> None:
+        self.memory = np.full(memory, POISON, np.uint8) if isinstance(memory, int) else memory
         self.address: int = self.memory.ctypes.data
         self.device, self.what = device, what
         self.accesses = Accesses()

@@ -151,9 +151,7 @@ class HostMemory:
         nbytes = int(np.prod(dims, dtype=np.int64)) * np.dtype(dtype).itemsize
         block = Block(max(1, nbytes), None, f"{nbytes} bytes of {'pinned' if pinned else 'pageable'} memory")
         memory = np.asarray(_Lease(block, self._world)).view(self.array_type)
-        with self._world.lock:
-            self._let_go()
-            bisect.insort(self._blocks, (block.address, block, pinned), key=lambda one: one[0])
+        self._add(block, pinned)
         return np.ndarray.__new__(self.array_type, dims, dtype, memory, 0, None, order)
 
     def find(self, array: Any) -> tuple[Span, bool] | None:
@@ -169,6 +167,21 @@ class HostMemory:
         if stop > address + block.memory.nbytes:
             return None
         return Span(block, first - address, stop - address), pinned
+
+    def find_or_add(self, array: Numbers) -> tuple[Span, bool] | None:
+        """What `find` gives, also of pageable memory that was not known: a copy is about to write there."""
+        found = self.find(array)
+        if found or not array.size:
+            return found
+        # Held for good, so that its address stays its own. Who gives it up early is not seen.
+        flat = array.reshape(-1, order="A").view(np.uint8)
+        self._add(Block(flat, None, f"{flat.nbytes} bytes of pageable memory"), False)
+        return self.find(array)
+
+    def _add(self, block: Block, pinned: bool) -> None:
+        with self._world.lock:
+            self._let_go()
+            bisect.insort(self._blocks, (block.address, block, pinned), key=lambda one: one[0])
 
     def unheld(self, array: Numbers) -> Numbers:
         """The elements of an array, for a copy to use later: if they are the world's, it holds no array's memory."""

@@ -19,6 +19,8 @@ from typing import Any, final
 from .clocks import Clock
 from .errors import CUDARuntimeError
 
+_STEPS = 8
+"""How many operations a thread runs before it lets others in: to let them in takes longer than a small operation."""
 POISONING = "poisoning of freed memory"
 """What is queued besides what was issued."""
 
@@ -120,11 +122,13 @@ class Executor:
     """Runs what is queued on the devices, in an order that a seed gives.
 
     eagerness: how probable it is that one operation runs when another is issued.
+    failures: what raised when it was run, which no operation should.
     """
 
     def __init__(self, lock: Any, seed: int, eagerness: float) -> None:
         self._lock, self._random, self._eagerness = lock, random.Random(seed), eagerness
         self.devices: list[DeviceState] = []
+        self.failures: list[Exception] = []
 
     def step(self) -> bool:
         """Runs one operation that may run; `False` if there is none."""
@@ -137,7 +141,12 @@ class Executor:
             chosen.device.lose(operation.fatal)
             return True
         if operation.run:
-            operation.run()
+            try:
+                operation.run()
+            except Exception as error:
+                # Whoever happens to wait has nothing to do with it.
+                error.add_note(f"the stand-in could not run: {operation.what}")
+                self.failures.append(error)
         if operation.marks:
             operation.marks.passed = True
         return True
@@ -158,8 +167,11 @@ class Executor:
                 device.check()
                 if passed():
                     return
-                if not self.step():
-                    raise AssertionError(f"device {device.index} is waited for, and nothing can run: a deadlock")
+                for _ in range(_STEPS):
+                    if not self.step():
+                        raise AssertionError(f"device {device.index} is waited for, and nothing can run: a deadlock")
+                    if passed():
+                        break
             # Taking the lock again at once would never let another thread have it.
             time.sleep(0)
 

@@ -5,8 +5,9 @@ streams: a reaper that has waited for an event tells nobody, unless it puts some
 that the other gets or takes afterwards. `World.watch` puts queues and locks that carry clocks in the place of a
 module's own ones, so that a hand-over that is missing is found also where the threads happened to come in order.
 
-Only threads whose name begins with `checked` are judged that way. All others, such as an event loop's, are outside of
-what is tested, and hand things over by means that nobody watches: they know, at any time, what any thread knows.
+Only threads whose name begins with `checked` are judged that way; none if it is `None`. All others, such as an event
+loop's, are outside of what is tested, and hand things over by means that nobody watches: they know, at any time, what
+any thread knows.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class HostThread:
 class HostThreads:
     """The threads of the host that have touched this world. Its methods act for the thread that calls them."""
 
-    def __init__(self, actors: Iterator[int], lock: Any, checked: str) -> None:
+    def __init__(self, actors: Iterator[int], lock: Any, checked: str | None) -> None:
         self._actors, self._checked = actors, checked
         self.lock = lock
         self._local = threading.local()
@@ -45,7 +46,8 @@ class HostThreads:
         if me is None:
             name = threading.current_thread().name
             with self.lock:
-                me = HostThread(next(self._actors), name, name.startswith(self._checked))
+                checked = self._checked is not None and name.startswith(self._checked)
+                me = HostThread(next(self._actors), name, checked)
                 self._local.me = me
                 self._all.append(me)
         if not me.checked:

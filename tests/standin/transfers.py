@@ -8,6 +8,7 @@ import numpy as np
 
 from .launching import arrays_in, launch, spans
 from .memory import Allocation, Layout
+from .queues import StreamQueue
 from .world import World
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ def from_anything(world: World, value: Any, dtype: Any, order: Any, copy: bool |
         return stacked.astype(dtype or stacked.dtype, copy=False)
     if copy is False:
         raise ValueError("Unable to avoid copy while creating an array as requested.")
+    world.host_read(value if dtype is not None else None)
     source = np.asanyarray(value, dtype)
     kind = checked_dtype(source.dtype.newbyteorder("="))
     wanted: Any = "F" if order == "F" or (order in (None, "K", "A") and source.flags.fnc) else "C"
@@ -104,14 +106,13 @@ def set_from_host(world: World, target: ndarray, source: Any, stream: Any) -> No
     def run() -> None:
         layout.array[...] = memory
 
-    queue = stream.queue if stream else world.current_queue(target.device_index)
+    queue = _queue_for(world, target, stream)
     world.issue(queue, "h2d", "set", run, reads, spans([target]))
 
 
 def to_host(world: World, source: ndarray, stream: Any, order: Any, out: Any, blocking: bool) -> Any:
     """`ndarray.get`. What it gives without blocking is written by the device later; nobody holds it until then."""
-    # CuPy takes the current stream of the current device, though the array may be of another.
-    queue = stream.queue if stream else world.current_queue()
+    queue = _queue_for(world, source, stream)
     wanted: Any
     if out is not None:
         wanted = _order_of_out(source, out)
@@ -129,7 +130,7 @@ def to_host(world: World, source: ndarray, stream: Any, order: Any, out: Any, bl
         host = np.empty(source.shape, source.dtype, wanted)
     else:
         host = world.host.empty(source.shape, source.dtype, wanted, pinned=False)
-    found = world.host.find(host)
+    found = world.host.find(host) if blocking else world.host.find_or_add(host)
     layout, memory = source.layout, world.host.unheld(host)
 
     def run() -> None:
@@ -140,6 +141,12 @@ def to_host(world: World, source: ndarray, stream: Any, order: Any, out: Any, bl
     if blocking:
         world.synchronize(queue)
     return host
+
+
+def _queue_for(world: World, array: ndarray, stream: Any) -> StreamQueue:
+    """That of the stream, or of the current one of the current device; null streams are those of the array's device."""
+    queue = stream.queue if stream else world.current_queue()
+    return queue if queue.ptr else world.null_queue(array.device_index)
 
 
 def _order_of_out(source: ndarray, out: Any) -> str:

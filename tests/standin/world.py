@@ -61,7 +61,7 @@ class World:
         bytes_per_device: the memory that each has.
         eagerness: how probable it is that a device runs something while the host issues something else.
         checked_threads: how the names of the host's threads begin that know only what they were told; all others know
-            what any knows (`threads`). "" is all of them.
+            what any knows (`threads`). "" is all of them, `None` is none, for modules that are not watched (`watch`).
         peers: whether the devices reach each other's memory directly.
     """
 
@@ -72,7 +72,7 @@ class World:
         *,
         bytes_per_device: int = 1 << 28,
         eagerness: float = 0.25,
-        checked_threads: str = "asyncgraph cupy",
+        checked_threads: str | None = "asyncgraph cupy",
         peers: bool = True,
     ) -> None:
         from .modules import cupy_of, cupyx_of  # what these make needs this class
@@ -165,6 +165,8 @@ class World:
 
     def sweep(self) -> None:
         """Takes back what arrays and pinned buffers have let go. First of all in whatever is done to a world."""
+        if not self.unused_pinned and not any(pool.dropped for pool in self.pools):
+            return
         everything = self.threads.everything()
         for pool in self.pools:
             while pool.dropped:
@@ -321,13 +323,14 @@ class World:
 
         Raises:
             RaceError: the first of `races`, also if it was raised in a thread where nobody saw it.
+            Exception: the stand-in itself could not compute something, since its values were not what it expected.
         """
         if any(pool.used for pool in self.pools):
             gc.collect()
         with self.lock:
             self.sweep()
-            if self.races:
-                raise self.races[0]
+            for wrong in (*self.races, *self.executor.failures):
+                raise wrong
             undone = self.executor.undone()
             assert not undone, f"issued, and never waited for: {len(undone)} operations: {undone[:5]}"
             held = {pool.index: pool.used for pool in self.pools if pool.used}
