@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import os
 import threading
 from collections.abc import AsyncIterator, Iterator
 
@@ -20,6 +21,18 @@ def nothing_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     left = [one for one in threading.enumerate() if one not in before and one.name.startswith("asyncgraph")]
     assert left == []
+
+
+@pytest.fixture(autouse=True)
+def standin_in_numpy_s_place() -> Iterator[None]:
+    """With ASYNCGRAPH_BACKEND=stand-in every test runs on the stand-in for a GPU, whatever it is a test of."""
+    if os.environ.get("ASYNCGRAPH_BACKEND") != "stand-in":
+        yield
+        return
+    from .standin.as_host import in_numpy_s_place
+
+    with in_numpy_s_place():
+        yield
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from typing import Any, Final, cast, final
 
 import numpy as np
 
-from .._graph.exchange import FedArray
+from .._graph.exchange import FedArray, dlpack_device
 from .._graph.node import Node, Scalar
 from .._graph.op import GROUP, ITEM, OUTPUT, Op
 from .._graph.spec import ANY
@@ -342,6 +342,11 @@ def _to_device(node: Node, where: Placement, value: Any) -> Any:
     # Kernels take Python numbers as they are: as arrays they would promote otherwise.
     if isinstance(value, (int, float, complex)) and not isinstance(value, np.generic):
         return value
+    if dlpack_device(value) is not None:
+        raise TypeError(
+            f"the value of {node.name!r} is an array on a device, which was not known when the plan was made\n"
+            "  give the placeholder a dtype, or the op that returns it on_device=True"
+        )
     array: np.ndarray[Any, Any] = np.asarray(value)
     if array.dtype.hasobject:
         raise TypeError(

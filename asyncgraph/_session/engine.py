@@ -15,7 +15,6 @@ from .._exec.results import another
 from .._graph.exchange import dlpack_device
 from .._graph.graph import Graph
 from .._graph.node import Node
-from .._graph.spec import ANY
 from .._plan.compiler import compile_plan
 from .._plan.ownership import Owner
 from .._plan.plan import Plan
@@ -24,7 +23,7 @@ from .._registry import registry
 from ..errors import FeedError, FetchError, GraphError, SessionError
 from .args import RunArgs, RunOptions, key_of, leaves_in
 from .config import SessionConfig
-from .feeds import FeedBinder
+from .feeds import FeedBinder, may_be_anything
 from .fetches import rebuild, resolve
 from .placement import Placer
 
@@ -182,7 +181,7 @@ class Engine:
             return tuple(found)
         # What may be any Python object is that, wherever its memory is.
         nodes = [resolve(key, self.graph, "feed") for key in args.feeds]
-        return tuple([None if node.spec is ANY else on for node, on in zip(nodes, found, strict=True)])
+        return tuple([None if may_be_anything(node) else on for node, on in zip(nodes, found, strict=True)])
 
     def _fed_nodes(self, feeds: Mapping[Any, Any]) -> list[Node]:
         nodes: dict[Node, Any] = {}

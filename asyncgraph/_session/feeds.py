@@ -11,12 +11,21 @@ import numpy as np
 from .._graph.convert import ConversionError, OutOfRangeError, WrongTypeError, as_exact_array
 from .._graph.exchange import FedArray, dlpack_device
 from .._graph.node import Node
+from .._graph.op import GROUP, ITEM, OUTPUT, PLACEHOLDER
 from .._graph.spec import ANY, DType, intern_spec
 from ..errors import FeedError, FeedOverflowError, FeedTypeError
 
 
 class FedOnDevice(Exception):
     """A value is an array on a device, which takes another plan."""
+
+
+_OBJECTS: Final = frozenset({PLACEHOLDER, ITEM, OUTPUT, GROUP})
+
+
+def may_be_anything(node: Node) -> bool:
+    """Whether a node's value may be any Python object, which nobody converts or moves: no kernel computes it."""
+    return node.spec is ANY and (node.op.call is not None or node.op in _OBJECTS)
 
 
 @final
@@ -38,7 +47,7 @@ class _Binding:
         shape = node.spec.shape
         self.node: Final = node
         self.device: Final = device
-        self.anything: Final = node.spec is ANY
+        self.anything: Final = may_be_anything(node)
         self.dtype: Final[DType | None] = node.spec.dtype
         self.rank: Final = None if shape is None else len(shape)
         dims = list(enumerate(shape or ()))
