@@ -25,7 +25,7 @@ from ..._graph.graph import Graph
 from ..._graph.scopes import device as on_device
 from ..._session.session import Session
 from ...abc import Device
-from ._rawkernels import wild_write
+from ._rawkernels import spin, wild_write
 from ._subject import Subject, eventually, find
 from ._timing import seconds
 
@@ -84,13 +84,15 @@ def sticky(subject: Subject, poison: Callable[[], None]) -> Found:
     """What CuPy says after the context is lost: of an event that was recorded behind it, and of what comes then."""
     cupy, stream, event = subject.cupy, subject.stream(), subject.event()
     with stream:
+        # So that the event is recorded before the device gets there.
+        spin(subject, 20e-3)
         poison()
         event.record(stream)
     eventually(lambda: cupy.cuda.runtime.eventQuery(event.ptr) != _NOT_READY, 5.0)
     found: Found = {"eventQuery": int(cupy.cuda.runtime.eventQuery(event.ptr)), "event.done": bool(event.done)}
     calls: dict[str, Callable[[], object]] = {
         "event.synchronize": event.synchronize,
-        "allocation": lambda: cupy.empty((1 << 26,), dtype="float32"),
+        "allocation": lambda: cupy.empty((1 << 24,), dtype="float32"),
         "kernel": lambda: cupy.full((3,), 1, dtype="float32"),
         "new stream": subject.stream,
     }

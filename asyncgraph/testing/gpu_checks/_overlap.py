@@ -173,7 +173,7 @@ async def _dispatched(subject: Subject, runs: int, kernels: int = 20, lanes: int
                 for item in enumerate(futures):
                     dispatching.put(item)
                 await asyncio.gather(*futures)
-            took = perf_counter() - start
+                took = perf_counter() - start
     name = f"{runs} x {kernels} kernels by hand, on {lanes} lanes"
     return [
         *idle.rows("idle"),

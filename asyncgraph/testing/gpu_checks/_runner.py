@@ -87,6 +87,8 @@ def _run_section(section: Section, subject: Subject, report: Report, end_s: floa
         try:
             for row in check(subject):
                 report.add(section.name, row)
+            # What it has started is no other check's, nor is an error of that.
+            subject.synchronize()
         except Exception as error:  # Whatever a check runs into is what it found.
             report.add(section.name, failed(_name(check), error))
 

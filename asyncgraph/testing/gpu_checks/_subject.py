@@ -28,6 +28,7 @@ class Subject:
     """A device, its backend, and the library below.
 
     Fields:
+        make_backend: gives another backend like this one.
         cupy, cupyx: the modules, or what stands in for them. `Any`, since CuPy has no types that could be checked
             where it is not installed.
         stand_in: whether they are no card's: then nothing takes time, and RawKernels are left out.
@@ -35,6 +36,7 @@ class Subject:
     """
 
     backend: Backend
+    make_backend: Callable[[], Backend]
     device: Device
     cupy: Any
     cupyx: Any
@@ -110,7 +112,7 @@ def find(device: Device) -> Subject:
     except ImportError as error:
         raise DeviceNotFoundError(f"{device} is a device of {backend.name!r}, not of CuPy: {error}") from error
     cupy.cuda.Device(device.index).use()
-    return Subject(backend, device, cupy, cupyx)
+    return Subject(backend, type(backend), device, cupy, cupyx)
 
 
 def facts(subject: Subject) -> dict[str, Value]:

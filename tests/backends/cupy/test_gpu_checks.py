@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
@@ -20,20 +21,28 @@ from typing import Any
 
 import pytest
 
+from asyncgraph._registry import registry
 from asyncgraph.abc import Device
 from asyncgraph.testing.gpu_checks import __main__ as command
-from asyncgraph.testing.gpu_checks._children import UFUNCS
+from asyncgraph.testing.gpu_checks import _conformance
+from asyncgraph.testing.gpu_checks._children import UFUNCS, call_child, lost, sticky
 from asyncgraph.testing.gpu_checks._graphs import STEPS
+from asyncgraph.testing.gpu_checks._hazards import lost_context_rows
 from asyncgraph.testing.gpu_checks._numbers import OPS
 from asyncgraph.testing.gpu_checks._report import Report, source_hash
 from asyncgraph.testing.gpu_checks._rows import Row, Verdict, fact, figure, holds
 from asyncgraph.testing.gpu_checks._runner import INTERRUPTED, Check, Section, finish, on_a_card, run
 from asyncgraph.testing.gpu_checks._sections import SECTIONS
 from asyncgraph.testing.gpu_checks._subject import Subject
+from asyncgraph.testing.gpu_checks._survival import lost_device_rows
 from asyncgraph_numpy import NumpyBackend
 
-NO_CUPY: Any = None
-SUBJECT = Subject(NumpyBackend(), Device("cpu"), NO_CUPY, NO_CUPY)
+from ...standin.world import World
+from .conftest import MakeBackend
+from .expected import EXPECTED_FAILURES
+
+IDLE = World(devices=1)
+SUBJECT = Subject(NumpyBackend(), NumpyBackend, Device("cpu"), IDLE.cupy, IDLE.cupyx)
 
 
 @pytest.fixture
@@ -115,6 +124,16 @@ def test_all_that_must_hold_and_does_gives_status_0_whatever_goals_are_missed(re
     assert verdicts(report) == [("s0", "sum", "ok"), ("s1", "slow", "missed")]
 
 
+def test_what_a_check_leaves_to_be_done_is_its_own(report: Report, stand_in: Subject, world: World) -> None:
+    def leaves(subject: Subject) -> Iterator[Row]:
+        world.faults.lose(0)
+        subject.cupy.full((4,), 1, dtype="float32")
+        yield fact("launched", "yes")
+
+    assert run(sections(leaves), stand_in, report, perf_counter() + 60) == 1
+    assert verdicts(report) == [("s0", "launched", "info"), ("s0", "leaves", "FAIL")]
+
+
 def test_what_does_not_hold_gives_status_1(report: Report) -> None:
     def wrong(subject: Subject) -> Iterator[Row]:
         yield holds("sum", False, 3, "4")
@@ -169,8 +188,9 @@ from threading import Event
 from time import perf_counter
 from asyncgraph_numpy import NumpyBackend
 from asyncgraph.abc import Device
-from asyncgraph.testing.gpu_checks._children import UFUNCS
+from asyncgraph.testing.gpu_checks._children import UFUNCS, call_child, lost, sticky
 from asyncgraph.testing.gpu_checks._graphs import STEPS
+from asyncgraph.testing.gpu_checks._hazards import lost_context_rows
 from asyncgraph.testing.gpu_checks._numbers import OPS
 from asyncgraph.testing.gpu_checks._report import Report
 from asyncgraph.testing.gpu_checks._rows import fact
@@ -182,8 +202,9 @@ def hangs(subject):
     Event().wait()
 
 report = Report(Path(sys.argv[1]), "gpu:0")
+subject = Subject(NumpyBackend(), NumpyBackend, Device("cpu"), None, None)
 with watchdog(report, 0.3):
-    run([Section("s", None, (hangs,))], Subject(NumpyBackend(), Device("cpu"), None, None), report, perf_counter() + 60)
+    run([Section("s", None, (hangs,))], subject, report, perf_counter() + 60)
 """
 
 
@@ -223,8 +244,7 @@ def test_a_figure_of_a_stand_in_is_not_shown(report: Report) -> None:
 
 
 def test_what_needs_a_card_is_left_out_on_a_stand_in(report: Report) -> None:
-    subject = Subject(NumpyBackend(), Device("cpu"), NO_CUPY, NO_CUPY, stand_in=True)
-    run(sections(on_a_card(good)), subject, report, perf_counter() + 60)
+    run(sections(on_a_card(good)), replace(SUBJECT, stand_in=True), report, perf_counter() + 60)
     assert verdicts(report) == [("s0", "good", "skip")]
 
 
@@ -235,6 +255,110 @@ def test_an_error_that_the_table_has_no_room_for_stands_below_it(report: Report)
 
     run(sections(wordy), SUBJECT, report, perf_counter() + 60)
     assert report.table().splitlines()[-2].endswith("word end")
+
+
+# -- on the stand-in -----------------------------------------------------------------------------------
+
+NEEDS_A_CARD = {
+    "env": ["device", "cold start"],
+    "copy": ["pinned memory"],
+    "overlap": ["small kernels"],
+    "complete": ["wake up"],
+    "hazard": ["lost context"],
+    "num": ["single values", "repeated", "exchange with torch"],
+    "ag-results": ["a tensor of torch is fed"],
+    "ag-lost": ["lost device"],
+}
+"""By section, the checks that nothing stands in for."""
+
+
+@pytest.fixture
+def stand_in(world: World, make_backend: MakeBackend) -> Subject:
+    return Subject(make_backend(), make_backend, Device("gpu"), world.cupy, world.cupyx, stand_in=True)
+
+
+@pytest.mark.parametrize("name", [name for name in SECTIONS if name != "ag-conformance"])
+def test_a_section_finds_nothing_wrong_on_the_stand_in(
+    name: str, world: World, stand_in: Subject, report: Report
+) -> None:
+    report.stand_in = True
+    status = run([SECTIONS[name]], stand_in, report, perf_counter() + 50)
+    stand_in.backend.close()
+
+    assert [(row.name, row.value) for _, row in report.rows if row.verdict is Verdict.FAILED] == []
+    assert status == 0
+    left_out = [row.name for _, row in report.rows if row.verdict is Verdict.SKIPPED]
+    assert left_out == NEEDS_A_CARD.get(name, [])
+    if name == "hazard":
+        # The one that is looked for: without protection, memory is used again too early.
+        assert len(world.races) == 1
+        world.races.clear()
+    world.check()
+
+
+def test_the_kit_runs_on_the_subjects_own_backend_as_long_as_there_is_time(
+    world: World, stand_in: Subject, report: Report
+) -> None:
+    report.stand_in = True
+    run([SECTIONS["ag-conformance"]], stand_in, report, perf_counter() + 6)
+
+    found = {row.name: row for _, row in report.rows}
+    assert found["tests that failed"].value == 0, report.table()
+    assert int(found["tests that passed"].value) > 0
+    assert report.rows[-1][1].expected == "out of time"
+    assert world.counts["launch"] > 0
+
+
+def test_what_the_kit_is_told_to_expect_of_a_card_is_what_is_known_of_it() -> None:
+    assert {*_conformance.EXPECTED_FAILURES} == {*EXPECTED_FAILURES}
+
+
+def test_a_lost_context_is_told_from_an_event_that_is_not_there_yet() -> None:
+    # Its device does nothing before somebody asks for it.
+    world = World(devices=1, eagerness=0)
+    stand_in = replace(SUBJECT, cupy=world.cupy, cupyx=world.cupyx, stand_in=True)
+
+    def poison() -> None:
+        world.faults.lose(0)
+        world.cupy.full((4,), 1, dtype="float32")
+
+    rows = list(lost_context_rows(sticky(stand_in, poison)))
+
+    assert [row.name for row in rows if row.verdict is Verdict.FAILED] == []
+    assert {row.name: row.value for row in rows} == {
+        "eventQuery": 700,
+        "event.synchronize": "CUDARuntimeError 700",
+        "event.done": False,
+        "allocation": "CUDARuntimeError 700",
+        "kernel": "CUDARuntimeError 700",
+        "new stream": "CUDARuntimeError 700",
+    }
+
+
+def test_a_context_that_is_as_good_as_new_is_no_lost_one(stand_in: Subject) -> None:
+    rows = list(lost_context_rows(sticky(stand_in, lambda: None)))
+    assert [row.name for row in rows if row.verdict is Verdict.FAILED] == ["eventQuery", "event.synchronize"]
+
+
+def test_a_child_that_fails_says_what_it_failed_of(stand_in: Subject) -> None:
+    with pytest.raises(
+        RuntimeError, match=r"the child 'sticky' ended with 1: (.|\n)*no backend has the device 'gpu:99'"
+    ):
+        call_child(replace(stand_in, device=Device("gpu", 99)), "sticky")
+
+
+def test_runs_of_a_lost_device_fail_and_those_of_the_host_go_on(world: World, stand_in: Subject) -> None:
+    with registry.lend(stand_in.backend):
+        rows = list(lost_device_rows(lost(stand_in, lambda: world.faults.lose(0))))
+
+    assert [(row.name, row.value) for row in rows if row.verdict is Verdict.FAILED] == []
+    assert {row.name: row.value for row in rows}["runs after that"] == "2 DeviceLostError"
+
+
+def test_a_device_that_is_not_lost_is_seen(world: World, stand_in: Subject) -> None:
+    with registry.lend(stand_in.backend):
+        rows = list(lost_device_rows(lost(stand_in, lambda: None)))
+    assert [row.name for row in rows if row.verdict is Verdict.FAILED] == ["runs after that"]
 
 
 # -- the names of CuPy that they use -------------------------------------------------------------------
