@@ -171,10 +171,15 @@ def _meshgrid(xp: Namespace, *arrays: Array, indexing: str) -> tuple[Array, ...]
 # -- manipulation ------------------------------------------------------------------------------------
 
 
-def _concat(xp: Namespace, *arrays: Array, **options: Any) -> Array:
-    dtypes = {one.dtype for one in arrays}
-    # CuPy promotes three or more one after the other, in any order.
-    return xp.concat(arrays, **options, **({"dtype": np.result_type(*dtypes)} if len(dtypes) > 2 else {}))
+def _concat(xp: Namespace, *operands: Array, **options: Any) -> Array:
+    numbers = [one for one in operands if is_number(one)]
+    dtypes = {one.dtype for one in operands if not is_number(one)}
+    if not numbers and len(dtypes) == 1:
+        return xp.concat(operands, **options)
+    # CuPy takes no numbers, and promotes three dtypes or more one after the other, in any order.
+    common = np.result_type(*dtypes, *numbers)
+    arrays = [xp.full((), one, common) if is_number(one) else one for one in operands]
+    return xp.concat(arrays, dtype=common, **options)
 
 
 def _reshape(xp: Namespace, x: Array, *, shape: tuple[int, ...]) -> Array:

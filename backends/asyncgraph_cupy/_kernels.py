@@ -39,7 +39,7 @@ DTYPES: Final = frozenset(
 )  # fmt: skip
 """The dtypes that CuPy's arrays have, by NumPy's names, in the byte order of the machine."""
 
-_TAKE_NUMBERS: Final = frozenset({"arange", "clip", "eye", "linspace", "where"})
+_TAKE_NUMBERS: Final = frozenset({"arange", "clip", "concat", "eye", "linspace", "where"})
 # Of NumPy's with integers that no dtype of 64 bits holds, these alone have an answer.
 _COMPARISONS: Final = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
 _NUMBERS = (bool, int, float, complex)
