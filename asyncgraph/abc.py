@@ -30,6 +30,8 @@ Errors. What a kernel or a transfer raises ends the run and reaches the caller a
 node. A method that raises leaves the backend as it was. A device that can never be used again in this process is
 lost: `DeviceLostError`, for what was submitted and all that ever will be; its other devices go on.
 
+Processes. A forked child has the backend, but none of its threads; sessions refuse to run there.
+
 Later versions may add methods, such as one that computes a group of ops by one kernel. Whatever they add to the
 classes of this module has a default that means what is said here.
 """
@@ -46,7 +48,9 @@ from typing import Any, ClassVar, Final, Protocol, cast, final
 import numpy as np
 
 Array = Any
-"""A value of some backend's own array type; on the host, a NumPy array. The one `Any` of public signatures."""
+"""A value of some backend's own array type; on the host, a NumPy array. The one `Any` of public signatures.
+
+A session asks nothing of it but `shape` and `dtype`, and these of what an op with `on_device` and a `spec` returns."""
 
 Kernel = Callable[..., Array]
 """Computes an op: called with the operands, in order, as arrays of its device and Python numbers.

@@ -118,12 +118,12 @@ class CallSite:
         node: the node that it computes.
         scope: how it learns that its run is over.
         args: the values of the node's inputs.
-        _home: the device whose arrays it is given, and gives; `None` for the host.
+        home: the device whose arrays it is given, and gives; `None` for the host.
         _attempts: how many attempts are left.
         _began: when the attempt began that is being made, or is waited for.
     """
 
-    __slots__ = ("_attempts", "_began", "_call", "_context", "_home", "_template", "args", "node", "scope")
+    __slots__ = ("_attempts", "_began", "_call", "_context", "_template", "args", "home", "node", "scope")
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class CallSite:
         self.node: Final = node
         self.args: Final = [guarded(value) for value in values]
         self._call: Final[Call] = node.op.call
-        self._home: Final = None if where is None or where.on_host else where
+        self.home: Final = None if where is None or where.on_host else where
         self._template: Final = template
         self._context: Final = context.copy()
         self.scope: Final = CallScope(run, self._context.get(current_call), launcher)
@@ -240,7 +240,7 @@ class CallSite:
             raise RuntimeError(f"{self.node.name!r} raised StopIteration, which no awaited call can pass on") from error
 
     def _checked(self, result: object) -> Any:
-        check = checked if self._home is None else checked_on_device
+        check = checked if self.home is None else checked_on_device
         return check(result, self._call.spec, self.node, self.args)
 
     def _wait_before_next(self, error: Exception) -> float | None:

@@ -53,9 +53,12 @@ def add_segment_note(error: BaseException, segment: Segment, where: Placement) -
     _replace_note(error, "\n".join(lines))
 
 
-def explain_call(error: BaseException, node: Node, args: list[Any]) -> None:
-    """Tells an error of a user's function which node it was. Clears `args`: a kept error does not keep them."""
-    add_node_note(error, node, None, args)
+def explain_call(error: BaseException, node: Node, args: list[Any], home: Placement | None = None) -> None:
+    """Tells an error of a user's function which node it was, and on which device its arrays are, `None` for the host.
+
+    Clears `args`: a kept error does not keep them.
+    """
+    add_node_note(error, node, home, args)
     args.clear()
     trim_traceback(error)
 

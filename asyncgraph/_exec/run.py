@@ -409,7 +409,7 @@ class Run:
             self._timers[segment] = self.host.loop.call_later(left_s, self._limit, segment)
             return
         error = timed_out(site.node)
-        add_node_note(error, site.node, None, site.args)
+        add_node_note(error, site.node, site.home, site.args)
         self._stop(error, site.node)
 
     # -- the end of a segment --------------------------------------------------------------------------
@@ -432,7 +432,7 @@ class Run:
         if self._sites.pop(segment, None) is None:
             post(partial(self.host.returned, site))
             return
-        explain_call(error, site.node, site.args)
+        explain_call(error, site.node, site.args, site.home)
         self._fail(segment, site.node, error, post)
 
     def drop_call(self, segment: int, site: CallSite, post: Post = _now) -> None:

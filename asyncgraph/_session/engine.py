@@ -122,9 +122,13 @@ class Engine:
         """The request for `args`, if it was made before, even if its plan is outdated."""
         return self._requests.get(key_of(args))
 
+    def key(self, args: RunArgs[Any]) -> tuple[object, ...]:
+        """What `args` asks for, without the values: it finds the request."""
+        return _key(args, self._fed_on(args))
+
     def is_planned(self, args: RunArgs[Any]) -> bool:
         """Whether `request` has the plan for `args` already."""
-        request = self._requests.get(_key(args, self._fed_on(args)))
+        request = self._requests.get(self.key(args))
         return request is not None and not request.plan.is_outdated
 
     def plans_at_once(self, args: RunArgs[Any]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError
-from collections.abc import Generator
+from collections.abc import Generator, Hashable
 from contextvars import Context
 from functools import partial
 from time import perf_counter
@@ -169,6 +169,11 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         """Whether planning would hold the loop for long."""
         engine = self._session.engine
         return self._request is None and not engine.is_planned(self._args) and not engine.plans_at_once(self._args)
+
+    @property
+    def asked(self) -> Hashable:
+        """What it asks for, without the values: runs that agree in it share a plan."""
+        return self._session.engine.key(self._args)
 
     def limit_time(self) -> None:
         """Starts the clock, if the run has a deadline."""

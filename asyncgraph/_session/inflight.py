@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Future
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Final, final
 
 from .._exec.calls import current_call
@@ -29,7 +30,8 @@ class RunsInFlight:
         inline: those that wait for a turn of the loop and are not among `futures`.
         started, ended: how many so far.
         _limited: how many of `futures` are not nested.
-        _planning: those whose plan a worker makes.
+        _planning: those whose plan a worker makes, with what the plan is for.
+        _following: for each of that, who else waits for the plan: thousands that start together make one.
         _watchers: who waits until nothing is in flight.
     """
 
@@ -43,7 +45,8 @@ class RunsInFlight:
         self._most_executing: Final = config.max_concurrent_runs
         self._most: Final = config.max_concurrent_runs + config.max_pending_runs
         self._limited = 0
-        self._planning: Final[set[RunFuture[Any]]] = set()
+        self._planning: Final[dict[RunFuture[Any], Hashable]] = {}
+        self._following: Final[dict[Hashable, list[RunFuture[Any]]]] = {}
         self._watchers: Final[list[Future[None]]] = []
 
     def __bool__(self) -> bool:
@@ -91,10 +94,9 @@ class RunsInFlight:
             RunArgsError: the graph cannot give what it asks for.
         """
         if future.needs_worker_to_plan:
-            self._planning.add(future)
-            future.plan_on_worker()
+            self._plan_on_worker(future)
             return
-        self._planning.discard(future)
+        self._has_planned(future)
         if not future.is_prepared:
             future.prepare()
         if not future.nested and not future.has_place:
@@ -104,6 +106,21 @@ class RunsInFlight:
             self._give_place(future)
         future.start()
 
+    def _plan_on_worker(self, future: RunFuture[Any]) -> None:
+        asked = future.asked
+        if asked in self._following and not future.nested:
+            self._following[asked].append(future)
+            return
+        self._following.setdefault(asked, [])
+        self._planning[future] = asked
+        future.plan_on_worker()
+
+    def _has_planned(self, future: RunFuture[Any]) -> None:
+        """A worker has made the plan of a run, or has failed: those who follow go on, and see for themselves."""
+        if future in self._planning:
+            for one in self._following.pop(self._planning.pop(future), ()):
+                one.resume()
+
     def is_planning(self, future: RunFuture[Any]) -> bool:
         """Whether a worker makes the plan of a run, and will say so."""
         return future in self._planning
@@ -111,7 +128,7 @@ class RunsInFlight:
     def leave(self, future: RunFuture[Any]) -> None:
         """A run has ended; those that wait may start."""
         self.futures.discard(future)
-        self._planning.discard(future)
+        self._has_planned(future)
         self.waiting.pop(future, None)
         self.ended += 1
         self._limited -= not future.nested

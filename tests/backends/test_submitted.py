@@ -288,3 +288,31 @@ async def test_on_the_host_a_launch_is_a_worker_s(late: LateBackend) -> None:
         y = doubled(x)
     async with ag.Session(graph) as session:
         assert (await session.run(y, {x: [1.0]})).results.tolist() == [2]
+
+
+async def test_runs_that_start_together_make_one_plan(late: LateBackend) -> None:
+    with ag.Graph() as graph:
+        x, c = ag.placeholder("float64", (3,)), ag.constant(np.arange(3.0))
+        with ag.device("late:0"):
+            y = x * c
+    async with ag.Session(graph) as session:
+        runs = [session.run(y, {x: np.full(3, float(i))}) for i in range(50)]
+        results = [values.results for values in await asyncio.gather(*runs)]
+        assert session.statistics().plans == 1
+    np.testing.assert_array_equal(results, np.multiply.outer(np.arange(50.0), np.arange(3.0)))
+    assert late.begun[FIRST] == 50 + 1  # The constant was moved once.
+
+
+async def test_a_run_that_was_given_up_while_it_was_planned_leaves_the_plan_to_others(late: LateBackend) -> None:
+    graph, x, y = chain(FIRST)
+    with graph, ag.device("late:0"):
+        y = y * ag.constant(np.ones(1))
+    async with ag.Session(graph) as session:
+        with late.held():
+            first = session.submit(y, {x: [1.0]})
+            second = session.submit(y, {x: [2.0]})
+            await until_begun(late, 1)  # the constant's transfer
+            first.cancel()
+        assert (await second).results.tolist() == [5]
+        with pytest.raises(asyncio.CancelledError):
+            await first
