@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+FLUSHED: Final = ("float32", "complex64")
+"""Dtypes whose subnormal numbers may be taken for zero: CuPy compiles all kernels with `-ftz=true`."""
+
 _CHOSEN = "NumPy converts 1 / 0, an infinity, to an integer, which comes out as the processor has it; CuPy gives 0"
 
 EXPECTED_FAILURES: Final = {

@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from asyncgraph.testing._kit.cases import DTYPES, OPS
+from asyncgraph.testing._kit.cases import CASES, DTYPES, OPS
 from asyncgraph.testing._kit.tolerances import is_same
 from asyncgraph_cupy._adapted import ADAPTED
 from asyncgraph_cupy._cuda_api import CudaApi
 from asyncgraph_cupy._kernels import make_kernel
 
 from ...standin.world import World
+from .expected import DOUBTFUL, EXPECTED_FAILURES
 from .kernel_calls import HERE, HostArray, Tried, compute, quiet, tried
 
 
@@ -86,6 +87,10 @@ def test_python_numbers_become_arrays_where_cupy_takes_nothing_else(call: Callin
     same(call("where", True, 2, 0.5), np.where(True, 2, 0.5))
     same(call("concat", np.ones(2, "float32"), 2.5, axis=None), np.concatenate([np.ones(2, "float32"), 2.5], axis=None))
     same(call("clip", 2.5, np.zeros(2, "float32"), np.ones(2, "float32")), np.ones(2, "float32"))
+
+
+def test_what_is_expected_of_a_gpu_names_cases_that_there_are() -> None:
+    assert {*EXPECTED_FAILURES, *DOUBTFUL} <= {f"test_values[{name}]" for name in CASES}
 
 
 # -- what cannot be computed -------------------------------------------------------------------------
