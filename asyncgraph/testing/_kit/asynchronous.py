@@ -203,7 +203,7 @@ class Asynchronous(KitBase):
                 if not watching.tells_what_is_alive:
                     pytest.skip("its arrays take no weak references")
                 assert alive(made) == 2, "what was fed, or what a user op returned, is gone"
-                assert len(watching.alive("square")) == 1, "what an earlier work gave is gone"
+                assert watching.alive("square") == 1, "what an earlier work gave is gone"
                 run.release()
                 assert (await task).results.tolist() == [1, 7]
 

@@ -7,6 +7,7 @@ from abc import ABC
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import partial
 from inspect import getmembers, isfunction
 from threading import Event
 from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
@@ -169,20 +170,27 @@ def running(kind: str, graph: Graph) -> Generator[Callable[..., Any]]:
     if kind == "blocking":
         with BlockingSession(graph) as session:
             yield lambda *args: session.run(*args).results
-        return
+    else:
+        with asyncio.Runner() as loop:
+            session = loop.run(_opened_session(graph))
+            try:
+                yield partial(_run, loop, session)
+            finally:
+                loop.run(session.aclose())
 
-    async def opened() -> Session:
-        return await Session(graph).__aenter__()
 
-    async def run(session: Session, args: tuple[Any, ...]) -> Any:
+async def _opened_session(graph: Graph) -> Session:
+    return await Session(graph).__aenter__()
+
+
+def _run(loop: asyncio.Runner, session: Session, *args: Any) -> Any:
+    async def results() -> Any:
         return (await session.run(*args)).results
 
-    with asyncio.Runner() as loop:
-        session = loop.run(opened())
-        try:
-            yield lambda *args: loop.run(run(session, args))
-        finally:
-            loop.run(session.aclose())
+    try:
+        return loop.run(results())
+    finally:
+        loop.run(asyncio.sleep(0))  # What a loop has still to call, when it stops, keeps what it is called with.
 
 
 def listed(results: Any) -> list[Any]:

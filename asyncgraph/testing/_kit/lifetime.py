@@ -75,6 +75,6 @@ class Lifetime(KitBase):
                 pytest.skip("its arrays take no weak references")
             flush(watching, watching.devices())
             assert alive(fed) == 0, "a run that is over keeps what was fed"
-            assert [id(one) for one in watching.alive()] == [id(one) for one in results]
+            assert watching.alive() == len(results), "a run that is over keeps what was computed on the way"
             results.clear()
-            assert watching.alive() == [], "a run that is over keeps its results"
+            assert watching.alive() == 0, "a run that is over keeps its results"

@@ -119,13 +119,10 @@ class WatchingBackend(Backend):
         # NumPy's arrays are on its one device, wherever they come from.
         return self._devices[0] if self.capabilities.host_arrays else None
 
-    def alive(self, made_by: str | None = None) -> list[Array]:
-        """The arrays that kernels and transfers have given, or those of that name alone, that are still there."""
+    def alive(self, made_by: str | None = None) -> int:
+        """How many of the arrays that kernels and transfers have given, or those of that name alone, are there."""
         with self._changed:
-            seen = list(self._seen.values())
-        gc.collect()
-        arrays = [one.array() for one in seen if made_by in (None, one.made_by)]
-        return [one for one in arrays if one is not None]
+            return alive([one.array for one in self._seen.values() if made_by in (None, one.made_by)])
 
     @property
     def tells_what_is_alive(self) -> bool:
@@ -215,9 +212,12 @@ class _Seen:
             self.is_weak = False
 
 
-def alive(arrays: Sequence[weakref.ref[Any]]) -> int:
-    """How many of the arrays are still there, without those that wait for the garbage collector."""
-    gc.collect()
+def alive(arrays: Sequence[Callable[[], Array | None]]) -> int:
+    """How many arrays of these weak references are there, without those that wait for the garbage collector."""
+    # It leaves to the next time what finalizers have looked at, and takes a tenth of a second.
+    for _ in range(3):
+        if any(one() is not None for one in arrays):
+            gc.collect()
     return sum(one() is not None for one in arrays)
 
 
