@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from . import signatures, transfers
-from .launching import launch, launch_and_wait
+from . import signatures
+from .launching import launch, launch_and_wait, refuse_host_arrays
 from .memory import Layout
 from .world import World
+from .written_out import WrittenOut
 
 Function = Callable[..., Any]
 
@@ -63,10 +64,9 @@ def namespace(world: World) -> dict[str, Any]:
         names[name] = _bound(name, text, _computed(world, name, _numpy(name)))
     for name, text in signatures.WAITING.items():
         names[name] = _bound(name, text, _waiting(world, name))
-    names["repeat"] = _bound("repeat", signatures.COMPUTED["repeat"], _repeat(world, names["repeat"]))
-    others = _others(world)
-    for name, text in signatures.OTHERS.items():
-        names[name] = _bound(name, text, others[name])
+    written_out = WrittenOut(world)
+    for name, text in signatures.WRITTEN_OUT.items():
+        names[name] = _bound(name, text, getattr(written_out, name))
     linalg = {
         name: _bound(name, text, _computed(world, f"linalg.{name}", getattr(np.linalg, name), _identity))
         for name, text in signatures.LINALG.items()
@@ -117,14 +117,6 @@ def _parameters(text: str) -> tuple[inspect.Signature, tuple[str, ...], str]:
     return signature, tuple(name for name, kind in kinds.items() if kind in plain), "".join(variadic)
 
 
-def _refuse_host_arrays(values: object) -> None:
-    if isinstance(values, (list, tuple)):
-        for one in values:
-            _refuse_host_arrays(one)
-    elif isinstance(values, np.ndarray) and values.ndim:
-        raise TypeError(f"Unsupported type {type(values)}")
-
-
 def _elementwise(world: World, name: str, nin: int) -> Function:
     function = _numpy(name)
 
@@ -156,7 +148,7 @@ def _view(world: World, name: str) -> Function:
 
 def _computed(world: World, name: str, function: Function, ones: Function | None = None) -> Function:
     def call(*args: Any, out: Any = None, subok: None = None, **kwargs: Any) -> Any:
-        _refuse_host_arrays(args)
+        refuse_host_arrays(args)
         return launch(world, name, function, args, kwargs, out, ones)
 
     return call
@@ -166,17 +158,8 @@ def _waiting(world: World, name: str) -> Function:
     function = _numpy(name)
 
     def call(*args: Any, out: None = None, **kwargs: Any) -> Any:
-        _refuse_host_arrays(args)
+        refuse_host_arrays(args)
         return launch_and_wait(world, name, function, args, kwargs)
-
-    return call
-
-
-def _repeat(world: World, launched: Function) -> Function:
-    def call(a: Any, repeats: Any, axis: int | None = None) -> Any:
-        if _is_array(world, repeats):
-            return launch_and_wait(world, "repeat", np.repeat, [a, repeats], {"axis": axis})
-        return launched(a, repeats, axis)
 
     return call
 
@@ -186,82 +169,3 @@ def _identity(layout: Layout) -> np.ndarray[Any, Any]:
     if len(layout.shape) < 2:
         return np.ones(layout.shape, layout.dtype)
     return np.broadcast_to(np.eye(*layout.shape[-2:], dtype=layout.dtype), layout.shape).copy()
-
-
-def _others(world: World) -> dict[str, Function]:
-    def contiguous(order: Any) -> Function:
-        def call(a: Any, dtype: Any = None) -> Any:
-            if not _is_array(world, a):
-                return transfers.from_anything(world, a, dtype, order, None, False)
-            result = a.astype(a.dtype if dtype is None else dtype, copy=False)
-            result = result if result.ndim else result.reshape(1)
-            fits = result.flags.c_contiguous if order == "C" else result.flags.f_contiguous
-            return result if fits else result.copy(order)
-
-        return call
-
-    def array(
-        obj: Any,
-        dtype: Any = None,
-        copy: bool = True,
-        order: Any = "K",
-        subok: bool = False,
-        ndmin: int = 0,
-        blocking: bool = False,
-    ) -> Any:
-        found = transfers.from_anything(world, obj, dtype, order, copy or None, blocking)
-        return found.reshape((1,) * (ndmin - found.ndim) + found.shape) if found.ndim < ndmin else found
-
-    def asarray(a: Any, dtype: Any = None, order: Any = None, copy: bool | None = None, blocking: bool = False) -> Any:
-        return transfers.from_anything(world, a, dtype, order, copy, blocking)
-
-    def empty_like(prototype: Any, dtype: Any = None, order: Any = "K", subok: None = None, shape: Any = None) -> Any:
-        keeps_f = order in ("K", "A") and prototype.layout.array.flags.fnc
-        wanted = "F" if keeps_f or order == "F" else "C"
-        dims = prototype.shape if shape is None else shape
-        return world.array_type(dims, prototype.dtype if dtype is None else dtype, order=wanted)
-
-    def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-        if (x is None) != (y is None):
-            raise ValueError("Must provide both 'x' and 'y' or neither.")
-        _refuse_host_arrays([condition, x, y])
-        if x is None:
-            return launch_and_wait(world, "nonzero", np.nonzero, [condition], {})
-        return launch(world, "where", np.where, [condition, x, y])
-
-    def broadcast_arrays(*args: Any) -> Any:
-        shape = np.broadcast_shapes(*[one.shape for one in args])
-        return [one.view_of(lambda memory: np.broadcast_to(memory, shape)) for one in args]
-
-    def atleast(function: Function) -> Function:
-        def call(*arrays: Any) -> Any:
-            results = [one.view_of(function) for one in arrays]
-            return results[0] if len(results) == 1 else results
-
-        return call
-
-    def asnumpy(a: Any, stream: Any = None, order: Any = "C", out: Any = None, blocking: bool = True) -> Any:
-        return a.get(stream, order, out, blocking) if _is_array(world, a) else np.asarray(a, order=order)
-
-    return {
-        "array": array,
-        "asarray": asarray,
-        "asanyarray": asarray,
-        "ascontiguousarray": contiguous("C"),
-        "asfortranarray": contiguous("F"),
-        "asnumpy": asnumpy,
-        "astype": lambda x, dtype, copy=True: x.astype(dtype, copy=copy),
-        "atleast_1d": atleast(np.atleast_1d),
-        "atleast_2d": atleast(np.atleast_2d),
-        "atleast_3d": atleast(np.atleast_3d),
-        "broadcast_arrays": broadcast_arrays,
-        "copyto": lambda dst, src, casting="same_kind", where=None: transfers.copy_to(world, dst, src, casting, where),
-        "empty": lambda shape, dtype=float, order="C": world.array_type(shape, dtype, order=order),
-        "empty_like": empty_like,
-        "from_dlpack": lambda array, device=None, copy=None: transfers.from_dlpack(world, array, device, copy),
-        "imag": lambda val: val.imag,
-        "ravel": lambda a, order="C": a.ravel(order),
-        "real": lambda val: val.real,
-        "reshape": lambda a, newshape, order="C", copy=None: a.reshape(newshape, order=order, copy=copy),
-        "where": where,
-    }

@@ -135,6 +135,15 @@ def on_current_device(world: World, value: object) -> list[ndarray]:
     return arrays
 
 
+def refuse_host_arrays(values: object) -> None:
+    """Raises a `TypeError` if there is an array of NumPy's among these, also in lists; one of rank 0 is a number."""
+    if isinstance(values, (list, tuple)):
+        for one in values:
+            refuse_host_arrays(one)
+    elif isinstance(values, np.ndarray) and values.ndim:
+        raise TypeError(f"Unsupported type {type(values)}")
+
+
 def arrays_in(world: World, value: object) -> Iterator[ndarray]:
     """The arrays of the world in a value, its lists, tuples and dicts."""
     if isinstance(value, world.array_type):

@@ -109,7 +109,6 @@ COMPUTED = {
     "partition": "a, kth, axis=-1",
     "prod": "a, axis=None, dtype=None, out=None, keepdims=False",
     "ptp": "a, axis=None, out=None, keepdims=False",
-    "repeat": "a, repeats, axis=None",
     "roll": "a, shift, axis=None",
     "round": "a, decimals=0, out=None",
     "searchsorted": "a, v, side='left', sorter=None",
@@ -179,7 +178,7 @@ LINALG = {
 }
 """Of `cupy.linalg`; likewise one launch each."""
 
-OTHERS = {
+WRITTEN_OUT = {
     "array": "obj, dtype=None, copy=True, order='K', subok=False, ndmin=0, *, blocking=False",
     "asanyarray": "a, dtype=None, order=None, *, copy=None, blocking=False",
     "asarray": "a, dtype=None, order=None, *, copy=None, blocking=False",
@@ -198,10 +197,11 @@ OTHERS = {
     "imag": "val",
     "ravel": "a, order='C'",
     "real": "val",
+    "repeat": "a, repeats, axis=None",
     "reshape": "a, newshape, order='C', *, copy=None",
     "where": "condition, x=None, y=None",
 }
-"""What is written out in `functions`."""
+"""What is written out in `written_out`."""
 
 HOST = words(
     "bool_ broadcast_shapes complex64 complex128 dtype e euler_gamma finfo float16 float32 float64 iinfo inf int8 "
