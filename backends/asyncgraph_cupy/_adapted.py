@@ -10,7 +10,8 @@ otherwise, and is computed here as NumPy does:
 - sums and products in another dtype, for which NumPy converts each element before it adds;
 - `std` and `var` with a correction that leaves nothing to divide by: infinity, unless all elements are equal;
 - limits that are NaN in `clip`, which are no limits to CuPy; and clipped complex numbers;
-- steps of `arange` in an integer dtype that wrap around, or are no integers;
+- `arange` in an integer dtype by steps that wrap around, or are no integers; and of floats, in the last bits;
+- what is joined of three dtypes or more, or of numbers;
 - `linspace` of complex numbers, fill values that are complex, `meshgrid` of one vector, which is a copy, and of rank 0.
 """
 
@@ -134,17 +135,18 @@ def _vecdot(xp: Namespace, x1: Array, x2: Array, *, axis: int = -1) -> Array:
 
 
 def _arange(xp: Namespace, start: float, stop: float, step: float, *, dtype: DType) -> Array:
-    if dtype.kind not in "iu" or all(_fits(one, dtype) for one in (start, step)):
+    if dtype.kind == "b":
         return xp.arange(start, stop, step, dtype=dtype)
-    # NumPy converts the first two elements, and goes on by their difference; modulo 2**64, all integers do.
-    first, second = int(start), int(start + step)
-    counted = xp.arange(max(0, ceil((stop - start) / step)), dtype=np.dtype("uint64"))
-    return xp.astype(xp.add(xp.multiply(counted, (second - first) % 2**64), first % 2**64), dtype)
+    count = max(0, ceil((stop - start) / step))
+    # NumPy converts the first two elements, and goes on by their difference; integers wrap around modulo 2**64.
+    wide = _WIDE.get(dtype.kind, np.result_type(dtype, "float32"))
+    both = start, start + step if count > 1 else start
+    first, second = [np.asarray(one).astype(dtype).astype(wide)[None] for one in both]
+    ramp = xp.multiply(xp.arange(count, dtype=wide), (second - first).item())
+    return xp.astype(xp.add(ramp, first.item()), dtype, copy=False)
 
 
-def _fits(number: float, dtype: DType) -> bool:
-    limits = np.iinfo(dtype)
-    return isinstance(number, int) and limits.min <= number <= limits.max
+_WIDE: Final = {"i": np.dtype("uint64"), "u": np.dtype("uint64")}
 
 
 def _linspace(xp: Namespace, start: complex, stop: complex, *, dtype: DType, **options: Any) -> Array:
@@ -171,15 +173,15 @@ def _meshgrid(xp: Namespace, *arrays: Array, indexing: str) -> tuple[Array, ...]
 # -- manipulation ------------------------------------------------------------------------------------
 
 
-def _concat(xp: Namespace, *operands: Array, **options: Any) -> Array:
+def _joined(name: str, xp: Namespace, *operands: Array, **options: Any) -> Array:
     numbers = [one for one in operands if is_number(one)]
     dtypes = {one.dtype for one in operands if not is_number(one)}
     if not numbers and len(dtypes) == 1:
-        return xp.concat(operands, **options)
+        return getattr(xp, name)(operands, **options)
     # CuPy takes no numbers, and promotes three dtypes or more one after the other, in any order.
     common = np.result_type(*dtypes, *numbers)
     arrays = [xp.full((), one, common) if is_number(one) else one for one in operands]
-    return xp.concat(arrays, dtype=common, **options)
+    return getattr(xp, name)(arrays, dtype=common, **options)
 
 
 def _reshape(xp: Namespace, x: Array, *, shape: tuple[int, ...]) -> Array:
@@ -194,7 +196,7 @@ def _unstack(xp: Namespace, x: Array, *, axis: int = 0) -> tuple[Array, ...]:
 ADAPTED: Final[dict[str, Callable[..., Array]]] = {
     "arange": _arange,
     "clip": _clip,
-    "concat": _concat,
+    "concat": partial(_joined, "concat"),
     "floor_divide": _floor_divide,
     "full": _full,
     "full_like": _full_like,
@@ -205,6 +207,7 @@ ADAPTED: Final[dict[str, Callable[..., Array]]] = {
     "prod": partial(_accumulated, "prod"),
     "remainder": _remainder,
     "reshape": _reshape,
+    "stack": partial(_joined, "stack"),
     "std": partial(_spread, "std"),
     "sum": partial(_accumulated, "sum"),
     "tensordot": partial(_product, "tensordot"),

@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-FLUSHED: Final = ("float32", "complex64")
-"""Dtypes whose subnormal numbers may be taken for zero: CuPy compiles all kernels with `-ftz=true`."""
-
-_CHOSEN = "NumPy converts 1 / 0, an infinity, to an integer, which comes out as the processor has it; CuPy gives 0"
-
-EXPECTED_FAILURES: Final = {
-    "test_values[reciprocal-int]": _CHOSEN,
-    "test_values[reciprocal-limits]": _CHOSEN,
-}
-"""Tests of the conformance kit that must fail on a GPU. As strict as the kit's: one that passes is a failure."""
-
 DOUBTFUL: Final = {
     "test_values[nextafter-special]": "the number after 0 is subnormal, which float32 may be flushed from",
     "test_values[pow-complex]": "thrust's pow is exp(y * log(x)), NumPy's multiplies for small whole exponents",
-    "test_values[matmul-bool]": "an integer kernel that is compiled for counts in int32",
 }
-"""Tests that may fail, where the sources leave it open. To be moved or dropped by whoever has a GPU."""
+"""Tests of the conformance kit that may fail on a GPU, where the sources leave it open. Those that must fail are with
+the checks for one, in `asyncgraph.testing.gpu_checks`."""
 
 _NO_COMPLEX_LOOPS = {("bool", "TypeError"): 99}
 _MORE_COMPLEX_LOOPS = {("TypeError", "complex64"): 27, ("TypeError", "complex128"): 72}
