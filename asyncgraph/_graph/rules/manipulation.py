@@ -243,6 +243,10 @@ def concat_spec(op: str, operands: Operands, params: Params) -> ArraySpec:
     dtype = _joined_dtype(op, operands)
     axis, shapes = cast("int | None", params.get("axis", 0)), [shape_of(one) for one in operands]
     if axis is None:
+        if dtype is not None and not all(isinstance(one, ArraySpec) for one in operands):
+            # Where it flattens, NumPy takes numbers for what they are: they promote by their kind alone.
+            known = [np.zeros(1, one.dtype) if isinstance(one, ArraySpec) else one for one in operands]
+            dtype = asked(np.concatenate, known, axis=None)
         sizes = [None if shape is None else _size(shape) for shape in shapes]
         return intern_spec(dtype, (_sum(sizes),))
     if () in shapes:
