@@ -29,7 +29,7 @@ def add_node_note(error: BaseException, node: Node, where: Placement | None, ope
 
     `operands` are the values it was given, if they are still there: their specs say more than the graph's.
     """
-    specs = [repr(one.spec) for one in node.inputs] if operands is None else [described(one) for one in operands]
+    specs = [repr(one.spec) for one in node.inputs] if operands is None else [described(one, where) for one in operands]
     lines = [
         f"{_MARK}node {node.name!r} ({node.op.name}) failed",
         f"  inputs: {', '.join(specs) or 'none'}",
@@ -77,11 +77,15 @@ def add_failure_line(error: BaseException, node_name: str, other: BaseException)
         _set_notes(error, notes)
 
 
-def described(value: Any) -> str:
-    """The spec of an array, or the type of anything else."""
+def described(value: Any, where: Placement | None = None) -> str:
+    """The spec of an array, on the host or that device, or the type of anything else."""
     if isinstance(value, (np.ndarray, np.generic)):
         array = cast("np.ndarray[Any, Any]", value)
         return repr(intern_spec(array.dtype, array.shape))
+    if where is not None and not where.on_host:
+        with suppress(Exception):  # It may be no array, but of a user's class.
+            dtype = str(value.dtype).rpartition(".")[2]  # "array_api_strict.float32"
+            return f"{dtype}[{','.join([str(one) for one in value.shape])}]"
     return type(value).__name__
 
 

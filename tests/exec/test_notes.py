@@ -6,6 +6,9 @@ import numpy as np
 
 import asyncgraph as ag
 from asyncgraph._exec.notes import add_failure_line, add_node_note, described
+from asyncgraph._plan.program import Placement
+
+from ..backends.strict_backend import StrictBackend
 
 
 def two_nodes() -> tuple[ag.Node, ag.Node]:
@@ -24,6 +27,16 @@ def test_a_note_names_the_node_its_op_its_operands_and_the_line_that_built_it() 
     assert inputs == "  inputs: float32[2,3]"
     assert device == "  device: host"
     assert "test_notes.py" in built
+
+
+def test_an_operand_on_a_device_has_its_dtype_and_shape_in_the_note_and_anything_else_there_its_type() -> None:
+    backend = StrictBackend()
+    device = backend.devices()[1]
+    first, _ = two_nodes()
+    error = ValueError()
+    array = backend.to_device(np.zeros((2, 3), np.float32), device)
+    add_node_note(error, first, Placement(backend, device), [array, 1.5, Ellipsis])
+    assert error.__notes__[0].splitlines()[1:3] == ["  inputs: float32[2,3], float, ellipsis", "  device: strict:1"]
 
 
 def test_a_second_raise_of_one_exception_replaces_the_note_and_leaves_those_of_others() -> None:
