@@ -36,6 +36,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown := [name for name in names if name not in SECTIONS]:
         parser.error(f"no section is called {', '.join(unknown)}; there are {', '.join(SECTIONS)}")
     report = Report(asked.json, str(asked.device))
+    try:
+        report.write()
+    except OSError as error:
+        parser.error(f"the JSON file cannot be written: {error}")
     with watchdog(report, asked.budget):
         try:
             subject = find(asked.device)

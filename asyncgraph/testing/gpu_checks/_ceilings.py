@@ -53,7 +53,7 @@ def calls(subject: Subject) -> Iterator[Row]:
             "matmul(128, out)": lambda: cupy.matmul(matrix, matrix, out=product),
         }
         for name, call in cases.items():
-            host, total = per_call(subject, call, loops=10 if subject.stand_in else 500)
+            host, total = per_call(subject, call, loops=2 if subject.stand_in else 500)
             yield figure(f"{name}: host", host * MICRO, "us")
             yield figure(f"{name}: until done", total * MICRO, "us")
 
@@ -76,7 +76,7 @@ def streams_and_events(subject: Subject) -> Iterator[Row]:
         "new Event": subject.event,
     }
     for name, call in cases.items():
-        yield figure(f"{name}: host", per_call(subject, call, loops=10 if subject.stand_in else 500)[0] * MICRO, "us")
+        yield figure(f"{name}: host", per_call(subject, call, loops=2 if subject.stand_in else 500)[0] * MICRO, "us")
 
 
 def copies(subject: Subject) -> Iterator[Row]:

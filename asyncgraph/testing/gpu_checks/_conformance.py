@@ -32,7 +32,16 @@ _LONGEST: Final = 400
 _SPARE_S: Final = 3.0
 """What a test may take that began just in time."""
 # Nothing is written into folders, and the watchdog of this process is left alone.
-_OPTIONS: Final = ("-q", "-s", "--tb=short", "-p", "no:cacheprovider", "-p", "no:faulthandler")
+_OPTIONS: Final = (
+    "-q",
+    "-s",
+    "--tb=short",
+    "--import-mode=importlib",
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:faulthandler",
+)
 _CURRENT: Final[list[Subject]] = []
 
 
@@ -100,7 +109,8 @@ def _run(subject: Subject) -> _Account:
     with tempfile.TemporaryDirectory(prefix="gpu_checks") as folder, _alone(), _current(subject):
         # A configuration of its own: not that of whatever folder this was called in.
         (Path(folder) / "pytest.ini").write_text("[pytest]\n")
-        file = Path(folder) / "test_on_the_card.py"
+        # A module that was imported under its name is not imported again.
+        file = Path(folder) / f"test_{Path(folder).name}.py"
         file.write_text(_FILE)
         printed = io.StringIO()
         with redirect_stdout(printed), redirect_stderr(printed):

@@ -27,25 +27,24 @@ _STREAMS: Final = (1, 2, 4, 8, 16, 32)
 
 def copies_and_kernels(subject: Subject) -> Iterator[Row]:
     """Jobs of a copy, kernels and a copy back, on one lane and on three."""
-    count = 256 if subject.stand_in else 1 << 24
+    count, kernels = (256, 4) if subject.stand_in else (1 << 24, _KERNELS)
     lanes = [_Lane(subject, count, fill) for fill in range(_LANES)]
 
     def all_jobs(used: int) -> float:
         subject.synchronize()
 
         def submit() -> None:
-            kept = [lanes[job % used].submit() for job in range(_JOBS)]
+            kept = [lanes[job % used].submit(kernels) for job in range(_JOBS)]
             subject.synchronize()
             del kept
 
         return seconds(submit)
 
-    repeats = 3
-    one, three = (median(lambda used=used: all_jobs(used), repeats, 1) for used in (1, _LANES))
+    one, three = (median(lambda used=used: all_jobs(used), count=3, warm_up=1) for used in (1, _LANES))
     yield figure(f"{_JOBS} jobs on 1 lane", one * MILLI, "ms")
     yield figure(f"{_JOBS} jobs on {_LANES} lanes", three * MILLI, "ms")
     yield figure(f"1 lane / {_LANES} lanes", one / three, "x", at_least=1.8)
-    right = all(bool((lane.result == fill + _KERNELS).all()) for fill, lane in enumerate(lanes))
+    right = all(bool((lane.result == fill + kernels).all()) for fill, lane in enumerate(lanes))
     yield holds("results of the lanes", right, "right" if right else "wrong", "each lane's own")
 
 
@@ -62,11 +61,11 @@ class _Lane:
         with self._stream:
             self._there: Final = subject.cupy.empty((count,), dtype="float32")
 
-    def submit(self) -> Any:
+    def submit(self, kernels: int) -> Any:
         """Starts a job; what it gives is to be kept until it is done."""
         with self._stream:
             self._there.set(self._fed, stream=self._stream)
-            for _ in range(_KERNELS):
+            for _ in range(kernels):
                 self._cupy.add(self._there, 1, out=self._there)
             self._there.get(stream=self._stream, out=self.result, blocking=False)
         return self._there

@@ -83,7 +83,7 @@ class Report:
             "format": FORMAT,
             "date": self._date,
             "device": self._device,
-            "subject": "none" if self.reason is not None else "stand-in" if self.stand_in else "card",
+            "subject": "stand-in" if self.stand_in else "card" if self.facts else "none",
             "reason": self.reason,
             "facts": dict(self.facts),
             "source_sha256": source_hash(),
