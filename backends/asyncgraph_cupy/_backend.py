@@ -13,7 +13,7 @@ from typing import ClassVar, Final, cast, final
 import numpy as np
 
 from asyncgraph.abc import Array, Backend, Capabilities, Device, Done, Kernel, Spec
-from asyncgraph.errors import DeviceLostError
+from asyncgraph.errors import DeviceLostError, DeviceNotFoundError
 
 from . import _detect, _transfers
 from ._cuda_api import CudaApi, HostArray
@@ -120,7 +120,7 @@ class CupyBackend(Backend):
         """As `Backend.submit` says. Whatever is wrong with the device, or with all of CUDA, `done` is told."""
         try:
             shared = self._ready()
-            self._check_process(device)
+            self._check(device, shared)
         except Exception as error:
             done(error)
             return
@@ -135,7 +135,7 @@ class CupyBackend(Backend):
         return _detect.details(self._status)
 
     def close(self) -> None:
-        """As `Backend.close` says. What CuPy keeps for nobody it gives back to the devices; pinned memory it keeps."""
+        """As `Backend.close` says. What CuPy keeps for nobody, on the devices and pinned, is given back."""
         if os.getpid() != self._pid:
             return
         with self._lock:
@@ -145,7 +145,7 @@ class CupyBackend(Backend):
         for one in dispatchers.values():
             one.join()
         if self._shared is not None:
-            self._shared.staging.clear()
+            self._shared.give_back()
 
     def _ready(self) -> Shared:
         """What there is after a probe that found a device. The first call makes it."""
@@ -166,7 +166,10 @@ class CupyBackend(Backend):
         healths = {one.index: Health(Device("gpu", one.index)) for one in status.usable}
         return Shared(api, Staging(api, self._staging_bytes), healths)
 
-    def _check_process(self, device: Device) -> None:
+    def _check(self, device: Device, shared: Shared) -> None:
+        """Raises what is to be said if the device cannot be used by this process."""
+        if device not in [one.device for one in shared.healths.values()]:
+            raise DeviceNotFoundError(f"the backend {self.name!r} has no device {str(device)!r} that can be used")
         if os.getpid() != self._pid:
             raise DeviceLostError(
                 f"{device} cannot be used in this process: it was forked from process {self._pid}, which had "

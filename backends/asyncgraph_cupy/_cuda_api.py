@@ -30,7 +30,6 @@ class DeviceHandle(AbstractContextManager["DeviceHandle"], Protocol):
     id: int
 
     def use(self) -> object: ...
-    def synchronize(self) -> None: ...
 
 
 class DeviceArray(Protocol):
@@ -62,8 +61,6 @@ class DeviceArray(Protocol):
 class Event(Protocol):
     """`cupy.cuda.Event`. To be recorded on streams of the device that it was made on."""
 
-    ptr: int
-
     def record(self, stream: Stream | None = None) -> None: ...
     def synchronize(self) -> None: ...
 
@@ -71,19 +68,20 @@ class Event(Protocol):
 class Stream(AbstractContextManager["Stream"], Protocol):
     """`cupy.cuda.Stream`: the current stream of this thread and its device, inside `with`."""
 
-    ptr: int
-
     def wait_event(self, event: Event) -> None: ...
-    def synchronize(self) -> None: ...
 
 
 class MemoryPool(Protocol):
     """CuPy's pool of device memory; each method speaks of the current device."""
 
     def used_bytes(self) -> int: ...
-    def total_bytes(self) -> int: ...
     def get_limit(self) -> int: ...
-    def set_limit(self, size: int | None = None, fraction: float | None = None) -> None: ...
+    def free_all_blocks(self) -> None: ...
+
+
+class PinnedMemoryPool(Protocol):
+    """CuPy's pool of pinned memory."""
+
     def free_all_blocks(self) -> None: ...
 
 
@@ -91,13 +89,10 @@ class Runtime(Protocol):
     """`cupy.cuda.runtime`: CUDA's own functions, by CUDA's names."""
 
     def getDeviceCount(self) -> int: ...
-    def getDevice(self) -> int: ...
-    def setDevice(self, device: int, /) -> None: ...
     def getDeviceProperties(self, device: int, /) -> Mapping[str, Any]: ...
     def memGetInfo(self) -> tuple[int, int]: ...
     def driverGetVersion(self) -> int: ...
     def runtimeGetVersion(self) -> int: ...
-    def deviceCanAccessPeer(self, device: int, peer: int, /) -> int: ...
 
 
 @final
@@ -145,6 +140,10 @@ class CudaApi:
     def memory(self) -> MemoryPool:
         """The pool that arrays are made in."""
         return self.xp.get_default_memory_pool()
+
+    def pinned_memory(self) -> PinnedMemoryPool:
+        """The pool that pinned memory is taken from."""
+        return self.xp.get_default_pinned_memory_pool()
 
     def empty(self, size: int, dtype: np.dtype[Any]) -> DeviceArray:
         """A new array of one dimension, with whatever was in its memory."""

@@ -76,20 +76,32 @@ class Dispatcher:
         self._end()
 
     def _begin(self, job: _Job) -> None:
-        try:
-            submission = self._admit()
-        except Exception as error:
-            job.done(self._health.judge(error))
+        submission = self._admit(job)
+        if submission is None:
             return
         error = self._launch(job.work, submission)
         if error is not None and is_out_of_memory(error):
-            error = self._launch_again(job.work, submission, error)
+            # Its frames have what the second call needs.
+            forget_frames(error)
+            error = self._make_room(submission) or self._launch(job.work, submission)
+            if error is not None and is_out_of_memory(error):
+                error.add_note(
+                    f"asyncgraph: {self._device} has too little memory, {self._in_use()}, and nothing else ran"
+                )
         self._hand_over(submission, error, job.done)
+        # The frames of an error lead back to this one, and so would keep it all, as long as the error is kept.
+        del job, submission, error
 
-    def _admit(self) -> Submission:
-        if self._health.lost:
-            raise self._health.error()
-        lane = self._lanes.lease()
+    def _admit(self, job: _Job) -> Submission | None:
+        """A submission with a lane; `None` if there is none, which the job's `done` is told."""
+        try:
+            if self._health.lost:
+                raise self._health.error()
+            lane = self._lanes.lease()
+        except Exception as error:
+            forget_frames(error)
+            job.done(self._health.judge(error))
+            return None
         if lane not in self._reapers:
             name = f"asyncgraph cupy {self._device} lane {len(self._reapers)}"
             self._reapers[lane] = Reaper(name, self._health, self._lanes.give_back)
@@ -97,35 +109,27 @@ class Dispatcher:
 
     def _launch(self, work: Callable[[], None], submission: Submission) -> BaseException | None:
         """Has `work` called on the submission's lane: what it raised."""
+        device = self._shared.api.device(self._device.index)
         try:
-            with submission.lane.current(), made_current(submission):
+            # The device, too: a user's function may leave another one current, which is undone here.
+            with device, submission.lane.current(), made_current(submission):
                 work()
         except BaseException as error:
-            # Not this frame's, whose submission would live as long as the error.
+            del work, submission  # as in `_begin`
             return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
         return None
 
-    def _launch_again(
-        self, work: Callable[[], None], submission: Submission, error: BaseException
-    ) -> BaseException | None:
-        """Has `work` called once more, with nothing else on the device, and what nobody uses given back to it."""
-        forget_frames(error)
-        del error
+    def _make_room(self, submission: Submission) -> BaseException | None:
+        """Waits for all that is on the device, and gives back to it what nobody uses: what went wrong, if it did."""
         try:
-            self._clear(submission)
-        except Exception as failed:
-            return failed
-        again = self._launch(work, submission)
-        if again is not None and is_out_of_memory(again):
-            again.add_note(f"asyncgraph: {self._device} has too little memory, {self._in_use()}, and nothing else ran")
-        return again
-
-    def _clear(self, submission: Submission) -> None:
-        self._health.settle(submission.lane.drain)
-        submission.release()
-        for one in self._reapers.values():
-            one.flush()
-        self._shared.api.memory().free_all_blocks()
+            surfaced = self._health.settle(submission.lane.drain)
+            submission.release()
+            for one in self._reapers.values():
+                one.flush()
+            self._shared.api.memory().free_all_blocks()
+        except Exception as error:
+            return error
+        return surfaced
 
     def _in_use(self) -> str:
         try:

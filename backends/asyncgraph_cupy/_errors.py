@@ -7,6 +7,7 @@ are first needed, or not at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from typing import Final, final
 
 from asyncgraph.abc import Device
@@ -50,12 +51,12 @@ _LATE: Final = (
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether the device had too little memory, so that the same may work once other work is done."""
-    return any((type(one).__name__, _status(one)) in _OUT_OF_MEMORY for one in _chain(error))
+    return any((type(one).__name__, _status(one)) in _OUT_OF_MEMORY for one in _own_chain(error))
 
 
 def is_sticky(error: BaseException) -> bool:
     """Whether the device will never do anything again."""
-    return any(type(one).__name__ in _CALLS and _status(one) in _STICKY for one in _chain(error))
+    return any(type(one).__name__ in _CALLS and _status(one) in _STICKY for one in _own_chain(error))
 
 
 def forget_frames(error: BaseException) -> None:
@@ -64,11 +65,16 @@ def forget_frames(error: BaseException) -> None:
         one.__traceback__ = None
 
 
+def _own_chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, and those that it came of, as far as they are no matter of another device, which is lost."""
+    return takewhile(lambda one: not isinstance(one, DeviceLostError), _chain(error))
+
+
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """The error, and those that it came of; what a lost device has said is no matter of another's."""
+    """The error, and those that it came of."""
     seen: set[int] = set()
     one: BaseException | None = error
-    while one is not None and id(one) not in seen and not isinstance(one, DeviceLostError):
+    while one is not None and id(one) not in seen:
         seen.add(id(one))
         yield one
         one = one.__cause__ or one.__context__
@@ -99,9 +105,10 @@ class Health:
 
     def lose(self, error: BaseException) -> DeviceLostError:
         """Notes that the device is lost, if nobody has: a new error that says so."""
-        # Kept for ever, and so without its frames.
-        forget_frames(error)
-        self._lost.append(error)
+        if not self._lost:
+            # Kept for ever, and so without its frames.
+            forget_frames(error)
+            self._lost.append(error)
         return self.error()
 
     def error(self) -> DeviceLostError:
@@ -138,7 +145,9 @@ class Health:
         try:
             wait()
         except Exception as error:
-            raise self.lose(error) from error
-        forget_frames(surfaced)
-        surfaced.add_note(_LATE.format(device=self.device))
-        return surfaced
+            again = error
+        else:
+            forget_frames(surfaced)
+            surfaced.add_note(_LATE.format(device=self.device))
+            return surfaced
+        raise self.lose(again)

@@ -15,7 +15,7 @@ from typing import Final, final
 
 from asyncgraph.abc import Done
 
-from ._errors import Health
+from ._errors import Health, forget_frames
 from ._lanes import Lane
 from ._submission import Submission
 
@@ -73,5 +73,7 @@ class Reaper:
             if error is None and surfaced is None:
                 submission.deliver()
         except Exception as raised:
+            # They hold the lane.
+            forget_frames(raised)
             return self._health.judge(raised)
         return error or surfaced

@@ -36,6 +36,13 @@ class Shared:
     staging: Staging
     healths: Mapping[int, Health]
 
+    def give_back(self) -> None:
+        """Gives back what pinned memory nobody has."""
+        self.staging.clear()
+        # For a process with a lost device it would fail.
+        if not any(one.lost for one in self.healths.values()):
+            self.api.pinned_memory().free_all_blocks()
+
 
 @final
 class Submission:

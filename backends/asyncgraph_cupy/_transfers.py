@@ -64,7 +64,8 @@ def from_device(submission: Submission, array: DeviceArray) -> DeviceArray:
         try:
             array = _made_contiguous(submission, array, source)
         except Exception as error:
-            raise health.judge(error) from None
+            judged = health.judge(error)
+            raise judged from judged.__cause__
     submission.hold(array)
     return submission.shared.api.asarray(array)
 

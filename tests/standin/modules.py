@@ -45,6 +45,7 @@ def cupy_of(world: World) -> Any:
         ndarray=array,
         cuda=cuda,
         get_default_memory_pool=lambda: pool,
+        get_default_pinned_memory_pool=lambda: SimpleNamespace(free_all_blocks=lambda: None),
         **functions.namespace(world),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncgraph.abc import Device
 from asyncgraph.errors import DeviceLostError
 from asyncgraph_cupy import CupyBackend
 from asyncgraph_cupy._lanes import Lane
@@ -168,10 +169,12 @@ def test_work_is_called_again_after_all_else_on_the_device_is_done_and_has_let_g
         held.append(backend.to_device(fits, GPU))
 
     def second() -> Any:
+        # When it is called again, the first is not only done: its `done` has returned.
+        assert held or opened.is_set()
+        assert not (held and opened.is_set())
         try:
             return backend.to_host(backend.to_device(fits, GPU))
         except MemoryError:
-            assert held
             opened.set()
             raise
 
@@ -181,6 +184,20 @@ def test_work_is_called_again_after_all_else_on_the_device_is_done_and_has_let_g
 
     assert submitted.result().tolist() == fits.tolist()
     assert submitted.calls == 2
+
+
+def test_pinned_memory_of_the_first_call_is_used_by_the_second_only_when_the_device_has_read_it(
+    backend: CupyBackend,
+) -> None:
+    values, failures = np.arange(20_000.0), [OutOfMemoryError(1 << 40, 0)]
+
+    def work() -> Any:
+        there = backend.to_device(values, GPU)
+        if failures:
+            raise failures.pop()
+        return backend.to_host(there)
+
+    assert run(backend, work).tolist() == values.tolist()
 
 
 def test_what_the_first_call_had_is_gone_before_the_second(world: World, make_backend: MakeBackend) -> None:
@@ -268,14 +285,20 @@ def test_once_a_device_is_lost_it_is_asked_for_nothing_more(world: World, backen
 
 
 def test_pinned_memory_that_a_lost_device_may_still_use_is_used_by_no_other(world: World, backend: CupyBackend) -> None:
-    values = np.arange(20_000.0)
+    values, pinned = np.arange(20_000.0), list[int]()
     backend.devices()
+    empty_pinned = world.cupyx.empty_pinned
+    world.cupyx.empty_pinned = lambda *args: pinned.append(1) or empty_pinned(*args)
+
     world.faults.lose(0, at=2)
     with pytest.raises(DeviceLostError):
         run(backend, lambda: backend.to_device(values, GPU))
+    before = len(pinned)
+
     for _ in range(3):
         back = run(backend, lambda: backend.to_host(backend.to_device(values, GPU1)), GPU1)
         assert back.tolist() == values.tolist()
+    assert (before, len(pinned)) == (4, 8)
 
 
 def test_a_lost_device_is_noticed_while_a_large_result_is_fetched(world: World, backend: CupyBackend) -> None:
@@ -388,3 +411,8 @@ def test_without_a_gpu_devices_and_submissions_say_why(make_backend: MakeBackend
     error = Submitted(backend, GPU, lambda: None).error()
     assert (type(error), str(error)) == (type(raised.value), str(raised.value))
     assert backend.details()["code"] == "no_device"
+
+
+def test_a_device_that_there_is_not_is_an_error_that_names_it(backend: CupyBackend) -> None:
+    with pytest.raises(LookupError, match="the backend 'cupy' has no device 'gpu:7' that can be used"):
+        run(backend, lambda: None, Device("gpu", 7))

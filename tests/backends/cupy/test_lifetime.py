@@ -154,28 +154,52 @@ def test_a_lost_device_ends_a_wait_only_since_the_error_is_looked_at(
 
 
 def test_nothing_of_a_submission_lives_longer_than_it(backend: CupyBackend) -> None:
+    """Also if nothing more is submitted."""
+
     class Mark:
         pass
 
-    def submit(error: BaseException | None) -> weakref.ref[Mark]:
-        mark, done = Mark(), threading.Event()
+    def submit() -> threading.Event:
+        mark, gone = Mark(), threading.Event()
+        marks.append(weakref.ref(mark, lambda _: gone.set()))
 
         def work() -> None:
             assert mark
-            if error is not None:
-                raise error
 
-        backend.submit(GPU, work, lambda _: done.set())
-        assert done.wait(SECONDS)
-        return weakref.ref(mark)
+        backend.submit(GPU, work, lambda error, mark=mark: None)
+        return gone
 
-    for error in (None, ValueError()):
-        mark = submit(error)
-        if error is not None:
-            error.__traceback__ = None
-        # The threads have left the one when they are at the next.
-        run(backend, lambda: None)
-        assert mark() is None
+    marks: list[weakref.ref[Mark]] = []
+    for _ in range(3):
+        assert submit().wait(SECONDS)
+
+
+@pytest.mark.parametrize("fault", ["in the work", "in a copy", "when a lane is made"])
+def test_streams_are_gone_when_the_backend_is_closed_also_if_an_error_is_kept(
+    fault: str, world: World, backend: CupyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend.devices()
+    there, make, made = np.arange(20_000.0), Lane.__init__, list[weakref.ref[Lane]]()
+
+    def making(lane: Lane, api: Any) -> None:
+        made.append(weakref.ref(lane))
+        make(lane, api)
+        if fault == "when a lane is made":
+            raise ValueError
+
+    def work() -> None:
+        backend.to_host(backend.to_device(there, GPU))
+        if fault == "in the work":
+            raise ValueError
+
+    monkeypatch.setattr(Lane, "__init__", making)
+    if fault == "in a copy":
+        world.faults.refuse_copy(0, "d2h")
+    error = Submitted(backend, GPU, work).error()
+    backend.close()
+    gc.collect()
+    assert error is not None
+    assert [one() for one in made] == [None]
 
 
 def test_an_error_that_is_kept_keeps_nothing_of_its_submission(world: World, backend: CupyBackend) -> None:

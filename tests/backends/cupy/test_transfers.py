@@ -13,6 +13,7 @@ from asyncgraph_cupy import CupyBackend
 from asyncgraph_cupy._kernels import DTYPES
 from asyncgraph_cupy._staging import LIMIT, limit_bytes
 
+from ...standin.errors import CUDARuntimeError
 from ...standin.world import World
 from .conftest import MakeBackend
 from .submitting import GPU, GPU1, Submitted, kernel, run
@@ -255,8 +256,9 @@ def test_a_device_that_is_found_lost_while_another_copies_from_it_is_the_one_tha
     there = run(backend, lambda: backend.to_device(np.arange(6.0), GPU1), GPU1)
     world.devices[1].lose(700)
 
-    with pytest.raises(DeviceLostError, match="gpu:1 is lost"):
+    with pytest.raises(DeviceLostError, match="gpu:1 is lost") as raised:
         run(backend, lambda: backend.to_device(there[::2], GPU))
+    assert isinstance(raised.value.__cause__, CUDARuntimeError)
     with pytest.raises(DeviceLostError, match="gpu:1 is lost"):
         run(backend, lambda: None, GPU1)
     assert run(backend, lambda: backend.to_host(backend.to_device(np.ones(2), GPU))).tolist() == [1.0, 1.0]
