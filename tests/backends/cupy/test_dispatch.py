@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,31 @@ def test_runs_one_after_the_other_have_the_same_lane(world: World, backend: Cupy
     for i in range(10):
         run(backend, doubled(backend, [float(i)]))
     assert world.counts["stream"] == 1
+
+
+def test_of_several_lanes_the_one_that_was_in_use_last_is_used_again(
+    gate: Callable[[], threading.Event], world: World, make_backend: MakeBackend
+) -> None:
+    backend, opened = make_backend(), gate()
+    slow = Submitted(backend, GPU, lambda: None)
+    run(backend, lambda: None)
+    opened.set()
+    slow.result()
+    world.log.clear()
+    for _ in range(6):
+        run(backend, lambda: None)
+    assert len({one.stream for one in world.log if one.kind == "record"}) == 1
+
+
+def test_a_lane_can_be_used_again_when_done_is_called(make_backend: MakeBackend) -> None:
+    backend, begun, told = make_backend(lanes=1), threading.Event(), SimpleQueue[bool]()
+
+    def done(error: BaseException | None) -> None:
+        backend.submit(GPU, begun.set, lambda error: None)
+        told.put(begun.wait(SECONDS))
+
+    backend.submit(GPU, lambda: None, done)
+    assert told.get(timeout=2 * SECONDS)
 
 
 def test_what_takes_long_on_one_lane_holds_up_no_other(

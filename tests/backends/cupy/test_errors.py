@@ -308,6 +308,14 @@ def test_a_lost_device_is_noticed_while_a_large_result_is_fetched(world: World, 
         run(backend, lambda: backend.to_host(there))
 
 
+def test_a_copy_that_says_that_the_device_is_lost_is_believed(world: World, backend: CupyBackend) -> None:
+    there = moved(backend, count=20_000)
+    world.faults.refuse_copy(0, "d2h", at=3, status=700)
+    for _ in range(2):
+        with pytest.raises(DeviceLostError):
+            run(backend, lambda: backend.to_host(there))
+
+
 def test_a_device_that_cannot_be_made_current_is_lost(
     world: World, backend: CupyBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -383,6 +391,17 @@ def test_a_device_that_cannot_be_waited_for_is_lost(
     error = Submitted(backend, GPU, lambda: None).error()
     assert isinstance(error, DeviceLostError)
     assert error.__cause__ is second
+
+
+def test_a_device_that_is_lost_is_not_waited_for(
+    surfacing: Callable[..., None], world: World, backend: CupyBackend
+) -> None:
+    backend.devices()
+    world.log.clear()
+    surfacing("record", CUDARuntimeError(700))
+    with pytest.raises(DeviceLostError):
+        run(backend, lambda: None)
+    assert world.counts["synchronize"] == 0
 
 
 def test_a_lane_that_cannot_be_made_fails_the_submission(
