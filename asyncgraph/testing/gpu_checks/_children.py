@@ -129,9 +129,12 @@ async def _lost(subject: Subject, poison: Callable[[], None]) -> Found:
         runs = [asyncio.ensure_future(_end_of(session.run(on_card, fed))) for _ in range(_RUNS)]
         await asyncio.sleep(0)
         poison()
+        in_flight = sorted(await asyncio.gather(*runs))
+        # Until the device has got there.
+        _outcome(subject.synchronize)
         found: Found = {
             "before": before,
-            "in flight": sorted(await asyncio.gather(*runs)),
+            "in flight": in_flight,
             "after": [await _end_of(session.run(on_card, fed)) for _ in range(2)],
             "on the host": await _end_of(session.run(on_host, fed)),
         }

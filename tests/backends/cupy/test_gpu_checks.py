@@ -310,7 +310,8 @@ def test_the_kit_runs_on_the_subjects_own_backend_as_long_as_there_is_time(
     run([SECTIONS["ag-conformance"]], stand_in, report, perf_counter() + 4.5)
 
     found = {row.name: row for _, row in report.rows}
-    assert int(found["tests that passed"].value) > 0
+    # How many there is time for, and whether they pass, is not this test's affair.
+    assert int(found["tests that passed"].value) + int(found["tests that failed"].value) > 0
     assert report.rows[-1][1].expected == "out of time"
     assert world.counts["launch"] > 0
 
