@@ -20,10 +20,6 @@ __all__ = ["BackendConformance", "Simulation"]
 def __getattr__(name: str) -> object:
     if name != "BackendConformance":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import pytest
-
-    # So that a failing assertion of the kit shows values, as one in a file of tests does.
-    pytest.register_assert_rewrite(f"{__name__}._kit")
     from .conformance import BackendConformance
 
     return BackendConformance

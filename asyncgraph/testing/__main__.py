@@ -1,26 +1,40 @@
-"""`python -m asyncgraph.testing --count 20000`: plays so many random scenarios, and says how they went."""
+"""`python -m asyncgraph.testing --backend NAME`: what a backend does, of all that is asked of it, as a table.
+
+Without `--backend`, `--count` random scenarios are played, and a line says how they went.
+"""
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Sequence
 from time import perf_counter
 
+from ..errors import BackendNotFoundError
+from ._prove import prove
 from ._scenario import play
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Plays the scenarios of `count` seeds from `seed` on, and prints one line.
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the conformance kit, or plays the scenarios of `count` seeds from `seed` on; the exit code.
 
     Raises:
-        AssertionError: something was not as promised. The message has the seed that shows it again.
+        AssertionError: a scenario was not as promised. The message has the seed that shows it again.
     """
     parser = ArgumentParser(prog="python -m asyncgraph.testing", description=__doc__)
+    parser.add_argument("--backend", help="an installed one, or MODULE:CLASS of one, or of a BackendConformance")
     parser.add_argument("--count", type=int, default=1000, help="how many scenarios (1000)")
     parser.add_argument("--seed", type=int, default=0, help="the seed of the first (0)")
     asked = parser.parse_args(arguments)
-    print(campaign(range(asked.seed, asked.seed + asked.count)))
+    if asked.backend is None:
+        print(campaign(range(asked.seed, asked.seed + asked.count)))
+        return 0
+    try:
+        return prove(asked.backend)
+    except (BackendNotFoundError, ModuleNotFoundError) as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 def campaign(seeds: range) -> str:
@@ -43,4 +57,4 @@ def campaign(seeds: range) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -26,7 +26,8 @@ from .base import HostArray, KitBase, flush, group, on_host
 from .watching import LIMIT_S, WatchingBackend, alive
 
 _TURNS: Final = 50
-"""Of the loop: whatever ends a run too early has ended it by then."""
+_WHILE_S: Final = 0.02
+"""How long the loop goes on: whatever ends a run too early has ended it by then."""
 
 
 class Asynchronous(KitBase):
@@ -331,8 +332,7 @@ class _Held:
         task = asyncio.ensure_future(run)
         del run
         await asyncio.to_thread(self._watching.wait_until_held)
-        for _ in range(_TURNS):
-            await asyncio.sleep(0)
+        await _go_on()
         assert not self._watching.gave_up, "the loop was blocked until the device was done"
         return task
 
@@ -343,5 +343,10 @@ class _Held:
 
 async def _cancel(task: asyncio.Task[Any]) -> None:
     task.cancel()
+    await _go_on()
+
+
+async def _go_on() -> None:
     for _ in range(_TURNS):
         await asyncio.sleep(0)
+    await asyncio.sleep(_WHILE_S)

@@ -20,15 +20,12 @@ from ..._registry import registry
 from ..._session.blocking import BlockingSession
 from ..._session.session import Session
 from ...abc import Array, Backend, Device
+from . import GROUPS
 from .cases import DTYPES
 from .watching import LIMIT_S, WatchingBackend
 
 T = TypeVar("T")
 HostArray = np.ndarray[Any, Any]
-
-GROUPS: Final = ("values", "transfers", "placement", "lifetime", "asynchronous", "faults")
-"""The groups of tests: each test has the marker `conformance(group=...)`."""
-
 
 SESSIONS: Final = ("async", "blocking")
 """The kinds of session."""

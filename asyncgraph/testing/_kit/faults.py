@@ -159,7 +159,7 @@ class Faults(KitBase):
                 with faulty.holding():
                     lost = [asyncio.ensure_future(session.run(y, {x: [i, i]})) for i in range(2)]
                     going_on = asyncio.ensure_future(session.run(z, {x: [1, 2]}))
-                    await asyncio.to_thread(faulty.wait_until_held)
+                    await asyncio.to_thread(faulty.wait_until_held, 3)
                     faulty.lost.add(faulty.devices()[0])
                 ended = await asyncio.wait_for(asyncio.gather(*lost, return_exceptions=True), LIMIT_S)
                 assert [type(one) for one in ended] == [DeviceLostError] * 2

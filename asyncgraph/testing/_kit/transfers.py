@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -32,6 +33,11 @@ class Transfers(KitBase):
         for one in devices:
             assert _KIND.match(one.kind), f"{one.kind!r} is not lower-case letters, digits and '_'"
             assert one.index >= 0
+
+    @group("transfers")
+    def test_its_details_are_values_that_json_has(self, backend: Backend, devices: Sequence[Device]) -> None:
+        """For `doctor`, which shows them of every backend."""
+        assert json.loads(json.dumps(dict(backend.details()))) == dict(backend.details())
 
     @group("transfers")
     def test_every_expected_failure_is_the_name_of_a_test(self) -> None:

@@ -104,10 +104,7 @@ class WatchingBackend(Backend):
         """As the backend inside does it, but for when `done` is called."""
         with self._changed:
             self.submitted.append(str(device))
-        if device in self.lost:
-            self._inside.submit(device, _nothing, lambda error: done(_lost(device)))
-        else:
-            self._inside.submit(device, partial(self._work, device, work), partial(self._done, device, done))
+        self._inside.submit(device, partial(self._work, device, work), partial(self._done, device, done))
 
     # -- for tests -------------------------------------------------------------------------------------
 
@@ -151,10 +148,10 @@ class WatchingBackend(Backend):
         for tell in held:
             tell()
 
-    def wait_until_held(self) -> None:
-        """Returns when somebody would have been told that a device is done. Blocks."""
+    def wait_until_held(self, count: int = 1) -> None:
+        """Returns when so many would have been told that a device is done. Blocks."""
         with self._changed:
-            self._changed.wait_for(lambda: self._held or self.gave_up, LIMIT_S)
+            self._changed.wait_for(lambda: len(self._held) >= count or self.gave_up, LIMIT_S)
 
     # -- what it is made of ----------------------------------------------------------------------------
 
@@ -175,6 +172,8 @@ class WatchingBackend(Backend):
         return result
 
     def _work(self, device: Device, work: Callable[[], None]) -> None:
+        if device in self.lost:
+            raise _lost(device)
         outer = getattr(self._current, "device", None)
         self._current.device = device
         try:
@@ -188,7 +187,7 @@ class WatchingBackend(Backend):
                 self._held.append(partial(self._done, device, done, error))
                 self._changed.notify_all()
                 return
-        done(_lost(device) if device in self.lost else error)
+        done(_lost(device) if error is None and device in self.lost else error)
 
     def _give_up(self) -> None:
         self.gave_up = True

@@ -1,0 +1,76 @@
+"""`python -m asyncgraph.testing --backend`, and what pytest is told of the kit where both are installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+MODULE = """\
+from asyncgraph.testing import BackendConformance
+from asyncgraph.testing._kit.lifetime import Lifetime
+from asyncgraph.testing._kit.transfers import Transfers
+from asyncgraph_numpy import NumpyBackend
+
+
+class Part(Transfers, Lifetime):
+    backend_class = NumpyBackend
+    dtypes = ("float64",)
+    expected_failures = {"test_its_details_are_values_that_json_has": "a reason", "test_nothing": "a slip"}
+
+    def test_its_details_are_values_that_json_has(self):
+        raise ValueError
+"""
+TABLE = """
+              passed  failed  expected failures  skipped
+values             0       0                  0        0
+transfers          5       1                  0       15
+placement          0       0                  0        0
+lifetime           4       0                  0        0
+asynchronous       0       0                  0        0
+faults             0       0                  0        0
+other              0       0                  1        0
+kit_of:Part        9       1                  1       15
+
+failed:
+  AssertionError: assert ['test_nothing'] == []
+    test_every_expected_failure_is_the_name_of_a_test
+
+expected failures:
+  a reason
+    test_its_details_are_values_that_json_has
+
+skipped:
+  the backend lacks the dtype
+    test_an_array_comes_back_as_it_was[bool], test_an_array_comes_back_as_it_was[int8],
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "kit_of.py").write_text(MODULE)
+    return tmp_path
+
+
+def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=folder, timeout=55
+    )
+
+
+def test_the_command_prints_a_table_of_groups_and_what_failed_and_why(folder: Path) -> None:
+    run = python(folder, "-m", "asyncgraph.testing", "--backend", "kit_of:Part")
+    assert TABLE in run.stdout
+    assert (run.returncode, run.stderr) == (1, "")
+
+
+def test_a_backend_that_there_is_not_is_an_error_that_says_so(folder: Path) -> None:
+    run = python(folder, "-m", "asyncgraph.testing", "--backend", "nobody")
+    assert run.stderr.startswith("no backend named 'nobody' is installed\n  installed: ")
+    assert (run.returncode, run.stdout) == (2, "")
+
+    run = python(folder, "-m", "asyncgraph.testing", "--backend", "kit_of:Nothing")
+    assert "there is no backend 'kit_of:Nothing': AttributeError: module 'kit_of' has no attribute" in run.stdout
+    assert run.returncode == 2
