@@ -9,6 +9,7 @@ elements whether the thread is ordered after the copies. What NumPy does without
 from __future__ import annotations
 
 import bisect
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, final
 
@@ -231,7 +232,8 @@ class HostMemory:
         if found:
             with self._world.lock:
                 me = self._world.threads.tick()
-                self._world.access(me.actor, me.clock[me.actor], me.clock, f"thread {me.name!r}", [(found[0], writes)])
+                name = f"thread {threading.current_thread().name!r}"
+                self._world.access(me.actor, me.clock[me.actor], me.clock, name, [(found[0], writes)])
 
 
 class WatchedNumpy:

@@ -36,6 +36,12 @@ def test_scalars_are_taken_and_promote_as_in_numpy(cupy: Any) -> None:
         cupy.zeros(2, np.int8) + 300
 
 
+def test_a_result_is_that_of_its_operands_dtypes_and_of_no_others(cupy: Any) -> None:
+    x, y = cupy.zeros(7, np.int8), cupy.zeros(7, np.float32)
+    dtypes = [(one + number).dtype.name for one in (x, y) for number in (True, 1, 1.0)]
+    assert dtypes == ["int8", "int8", "float64", "float32", "float32", "float32"]
+
+
 def test_results_of_rank_zero_are_arrays(cupy: Any) -> None:
     x = cupy.asarray(np.arange(4.0))
     for result in (x.sum(), cupy.max(x), x[1], cupy.asarray(3.0), cupy.add(1, 2), cupy.argmin(x)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import numpy as np
@@ -134,6 +135,42 @@ def test_new_and_freed_memory_is_poisoned(world: World, cupy: Any) -> None:
     assert layout.array.tolist() == [0xCB] * 3
 
 
+def test_what_is_freed_after_its_last_use_was_waited_for_is_poisoned_at_once(cupy: Any) -> None:
+    x = cupy.zeros(3, np.uint8)
+    layout = x.layout
+    cupy.cuda.Device(0).synchronize()
+    assert layout.array.tolist() == [0] * 3
+    del x
+    cupy.get_default_memory_pool().used_bytes()
+    assert layout.array.tolist() == [0xCB] * 3
+
+
+def test_memory_that_was_let_go_last_by_who_knows_nothing_may_be_used_again(
+    world: World, cupy: Any, streams: Streams
+) -> None:
+    first, second = streams
+    with first:
+        x = cupy.asarray(np.arange(2.0))
+    second.wait_event(first.record())
+    with second:
+        y = x * 2
+    held, event = [x], second.record()
+
+    def wait_and_drop() -> None:
+        event.synchronize()
+        held.clear()
+
+    thread = threading.Thread(target=wait_and_drop)
+    thread.start()
+    thread.join()
+    del x
+    with first:
+        cupy.asarray(np.ones(2))
+        first.synchronize()
+    del y
+    world.check()
+
+
 def test_the_pool_counts_in_units_of_512_bytes(cupy: Any) -> None:
     pool = cupy.get_default_memory_pool()
     x, y, nothing = cupy.empty(1), cupy.empty(65), cupy.empty(0)
@@ -158,6 +195,16 @@ def test_what_is_cached_is_given_back_before_memory_runs_out() -> None:
         cupy.empty(1)
     assert cupy.cuda.runtime.memGetInfo() == (0, 2048)
     del held
+    world.check()
+
+
+def test_what_only_the_garbage_collector_can_free_is_freed_before_memory_runs_out() -> None:
+    world = World(devices=1, bytes_per_device=512)
+    cycle: list[Any] = [world.cupy.empty(1)]
+    cycle.append(cycle)
+    del cycle
+    x = world.cupy.empty(1)
+    del x
     world.check()
 
 

@@ -131,6 +131,18 @@ def test_asarray_reads_pinned_memory_later_but_holds_it(world: World, cupy: Any,
     world.check()
 
 
+def test_what_asarray_holds_it_lets_go_when_the_copy_has_run_though_nobody_waits(world: World, cupy: Any) -> None:
+    buffer = world.cupyx.empty_pinned(4)
+    buffer[:] = 1
+    x = cupy.asarray(buffer)
+    del buffer
+    world.finish()
+    world.cupyx.empty_pinned(1)
+    gc.collect()
+    del x
+    world.check()
+
+
 def test_asarray_and_set_read_pageable_memory_at_once(world: World, cupy: Any, streams: Any) -> None:
     source = np.ones(4)
     with streams[0]:

@@ -131,6 +131,40 @@ def test_an_event_is_done_only_after_a_wait_or_when_asked_for_often(cupy: Any, s
     assert cupy.cuda.Event().done
 
 
+def test_who_sees_an_event_done_is_ordered_after_it(world: World, cupy: Any, streams: Streams) -> None:
+    first, second = streams
+    with first:
+        x = cupy.asarray(np.arange(2.0))
+    event = first.record()
+    while not event.done:
+        pass
+    with second:
+        assert (x + 1).get().tolist() == [1.0, 2.0]
+    del x
+    world.check()
+
+
+def left_undone(seed: int) -> int:
+    """How many of 20 operations on one stream have not run when one that waited for 20 on another goes on."""
+    world = World(devices=1, seed=seed, eagerness=0.0)
+    first, second = (world.cupy.cuda.Stream(non_blocking=True) for _ in range(2))
+    for stream in (first, second):
+        with stream:
+            x = world.cupy.zeros(2)
+            for _ in range(20):
+                x += 1
+    first.synchronize()
+    left = len(world.executor.undone())
+    world.finish()
+    return left
+
+
+def test_a_seed_gives_one_of_many_orders() -> None:
+    left = [left_undone(seed) for seed in range(20)]
+    assert left == [left_undone(seed) for seed in range(20)]
+    assert len({*left}) > 3
+
+
 def test_a_race_that_was_swallowed_is_found_at_the_end(world: World, cupy: Any, streams: Streams) -> None:
     with streams[0]:
         x = cupy.asarray(np.arange(2.0))

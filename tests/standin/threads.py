@@ -23,10 +23,10 @@ from .clocks import Clock, join
 
 @final
 class HostThread:
-    """An actor of the host. `checked`: it knows only what it was told."""
+    """An actor of the host: a thread that knows only what it was told, or all others as one."""
 
-    def __init__(self, actor: int, name: str, checked: bool) -> None:
-        self.actor, self.name, self.checked = actor, name, checked
+    def __init__(self, actor: int) -> None:
+        self.actor = actor
         self.clock: Clock = {actor: 0}
 
 
@@ -38,21 +38,24 @@ class HostThreads:
         self._actors, self._checked = actors, checked
         self.lock = lock
         self._local = threading.local()
-        self._all: list[HostThread] = []
+        self._outside = HostThread(next(actors))
+        self._all = [self._outside]
 
     def current(self) -> HostThread:
         """The record of the calling thread, which knows all there is to know if it is not a checked one."""
         me: HostThread | None = getattr(self._local, "me", None)
         if me is None:
             name = threading.current_thread().name
-            with self.lock:
-                checked = self._checked is not None and name.startswith(self._checked)
-                me = HostThread(next(self._actors), name, checked)
-                self._local.me = me
-                self._all.append(me)
-        if not me.checked:
+            is_checked = self._checked is not None and name.startswith(self._checked)
+            me = self._local.me = self._new() if is_checked else self._outside
+        if me is self._outside:
             join(me.clock, self.everything())
         return me
+
+    def _new(self) -> HostThread:
+        with self.lock:
+            self._all.append(HostThread(next(self._actors)))
+            return self._all[-1]
 
     def tick(self) -> HostThread:
         """Counts one more deed of the calling thread's."""
