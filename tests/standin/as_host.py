@@ -47,9 +47,9 @@ class AsHost(Backend):
 
 
 @contextmanager
-def in_numpy_s_place(seed: int = 0) -> Generator[World]:
-    """Inside, `cpu:0` is a GPU that there is not. At the end nothing has raced, and all memory is given back."""
-    world = World(devices=1, seed=seed, checked_threads=None)
+def in_numpy_s_place(seed: int = 0, *, logged: bool = False) -> Generator[World]:
+    """Inside, `cpu:0` is a GPU that there is not. At the end it has no threads, and nothing has raced on it."""
+    world = World(devices=1, seed=seed, checked_threads=None, logged=logged)
     backend = CupyBackend(cupy=world.cupy, cupyx=world.cupyx)
     with use_backend(AsHost(backend)):
         yield world

@@ -63,6 +63,7 @@ class World:
         checked_threads: how the names of the host's threads begin that know only what they were told; all others know
             what any knows (`threads`). "" is all of them, `None` is none, for modules that are not watched (`watch`).
         peers: whether the devices reach each other's memory directly.
+        logged: whether calls are written down, which takes memory for each.
     """
 
     def __init__(
@@ -74,6 +75,7 @@ class World:
         eagerness: float = 0.25,
         checked_threads: str | None = "asyncgraph cupy",
         peers: bool = True,
+        logged: bool = True,
     ) -> None:
         from .modules import cupy_of, cupyx_of  # what these make needs this class
         from .pinned import HostMemory, WatchedNumpy
@@ -85,7 +87,7 @@ class World:
         self.threads = HostThreads(self._actors, self.lock, checked_threads)
         self.executor = Executor(self.lock, seed, eagerness)
         self.faults = Faults()
-        self.peers = peers
+        self.peers, self.logged = peers, logged
         self.log: list[Call] = []
         self.races: list[RaceError] = []
         self.unused_pinned: deque[Block] = deque()
@@ -144,7 +146,8 @@ class World:
 
     def note(self, kind: str, device: int, stream: int = 0, what: str = "") -> None:
         """Writes down a call."""
-        self.log.append(Call(kind, device, stream, what))
+        if self.logged:
+            self.log.append(Call(kind, device, stream, what))
 
     # Memory.
 
