@@ -116,7 +116,7 @@ class Dispatcher:
                 work()
         except BaseException as error:
             del work, submission  # as in `_begin`
-            return error.with_traceback(error.__traceback__ and error.__traceback__.tb_next)
+            return error
         return None
 
     def _make_room(self, submission: Submission) -> BaseException | None:

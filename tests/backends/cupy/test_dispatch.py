@@ -87,6 +87,12 @@ def test_work_runs_on_one_thread_of_the_device_with_it_and_a_lane_current(world:
         assert stream.is_non_blocking
 
 
+def test_a_device_that_work_leaves_current_is_not_the_next_one_s(world: World, backend: CupyBackend) -> None:
+    for _ in range(3):
+        run(backend, lambda: world.cupy.cuda.Device(1).use())
+        assert run(backend, lambda: world.cupy.cuda.runtime.getDevice()) == 0
+
+
 def test_a_submission_makes_no_calls_but_those_of_its_work_and_its_event(world: World, backend: CupyBackend) -> None:
     work = doubled(backend, [1.0, 2.0])
     run(backend, work)
