@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
 from inspect import getmembers, isfunction
-from threading import Event
-from typing import Any, ClassVar, Final, Protocol, TypeVar, cast
+from threading import Event, get_ident
+from typing import Any, ClassVar, Final, Protocol, TypeVar, cast, final
 
 import numpy as np
 import pytest
@@ -131,9 +131,40 @@ def opened(make: MakesBackend) -> Iterator[Backend]:
 
 
 def flush(backend: Backend, devices: Sequence[Device]) -> None:
-    """Returns when a device has nothing to do, and nothing in hand any more."""
+    """Returns when each device has done something else."""
     for one in devices:
         within(backend, one, lambda: None)
+
+
+@final
+class Submission:
+    """Something that was submitted.
+
+    Fields:
+        told: what `done` was called with, each time.
+        threads: the threads that called it.
+    """
+
+    def __init__(self, backend: Backend, device: Device, work: Callable[[], None]) -> None:
+        self.told: Final[list[BaseException | None]] = []
+        self.threads: Final[list[int]] = []
+        self._over: Final = Event()
+        self._device: Final = device
+        backend.submit(device, work, self._done)
+
+    def wait(self) -> BaseException | None:
+        """What `done` was called with; when it was.
+
+        Raises:
+            AssertionError: nobody calls it.
+        """
+        assert self._over.wait(LIMIT_S), f"`done` has not been called {LIMIT_S} s after a submit to {self._device}"
+        return self.told[0]
+
+    def _done(self, error: BaseException | None) -> None:
+        self.told.append(error)
+        self.threads.append(get_ident())
+        self._over.set()
 
 
 def within(backend: Backend, device: Device, work: Callable[[], T]) -> T:
@@ -143,21 +174,15 @@ def within(backend: Backend, device: Device, work: Callable[[], T]) -> T:
         AssertionError: nobody says that it is done.
         BaseException: what `work` raised, or the device.
     """
-    over, context = Event(), copy_context()
+    context = copy_context()
     results: list[T] = []
-    told: list[BaseException | None] = []
 
     def call() -> None:
         results[:] = [context.run(work)]
 
-    def done(error: BaseException | None) -> None:
-        told.append(error)
-        over.set()
-
-    backend.submit(device, call, done)
-    assert over.wait(LIMIT_S), f"`done` has not been called {LIMIT_S} s after a submit to {device}"
-    if told[0] is not None:
-        raise told[0]
+    error = Submission(backend, device, call).wait()
+    if error is not None:
+        raise error
     return results[0]
 
 

@@ -19,7 +19,7 @@ from ..._registry import registry
 from ..._session.session import Session
 from ...abc import Backend, Device
 from ...errors import DeviceLostError
-from .base import SESSIONS, KitBase, flush, group, running
+from .base import SESSIONS, KitBase, Submission, flush, group, running
 from .watching import LIMIT_S, WatchingBackend, alive
 
 
@@ -118,19 +118,19 @@ class Faults(KitBase):
     ) -> None:
         """And `done` once: with the error, or with none if it went well the second time."""
         for times in (1, 2):
-            told: list[BaseException | None] = []
             error = MemoryError("no memory is left")
             plant = _Plant("work", error, times)
             calls: list[int] = []
 
-            def work() -> None:
-                calls.append(1)  # noqa: B023  # it is over before the next one is made
-                plant("work", devices[0])  # noqa: B023  # as above
+            def work(plant: _Plant = plant, calls: list[int] = calls) -> None:
+                calls.append(1)
+                plant("work", devices[0])
 
-            another.submit(devices[0], work, told.append)
-            flush(another, devices[:1])
+            submission = Submission(another, devices[0], work)
+            submission.wait()
+            flush(another, devices)
             assert len(calls) <= 2
-            assert told == [None if len(calls) > times else error]
+            assert submission.told == [None if len(calls) > times else error]
 
     @group("faults")
     @pytest.mark.parametrize("kind", SESSIONS)

@@ -14,7 +14,7 @@ from ..._graph.building import placeholder
 from ..._graph.graph import Graph
 from ..._graph.scopes import device
 from ...abc import Backend, Device
-from .base import SESSIONS, KitBase, flush, group, running, within
+from .base import SESSIONS, KitBase, Submission, flush, group, running, within
 from .placement import ON_DEVICE
 from .watching import WatchingBackend, alive
 
@@ -42,11 +42,9 @@ class Lifetime(KitBase):
         """When what was submitted is done, it ends what the backend has started."""
         before = set(threading.enumerate())
         made = type(self).backend_class()
-        done: list[BaseException | None] = []
-        for one in made.devices():
-            made.submit(one, lambda: None, done.append)
+        submitted = [Submission(made, one, lambda: None) for one in made.devices()]
         made.close()
-        assert done == [None] * len(devices), "close did not wait for what was submitted"
+        assert [one.told for one in submitted] == [[None]] * len(devices), "close did not wait for what was submitted"
         made.close()
         assert set(threading.enumerate()) - before == set()
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from threading import Condition, Timer, local
+from time import sleep
 from typing import Any, Final, cast, final
 
 import numpy as np
@@ -21,6 +22,9 @@ from ...errors import DeviceLostError
 
 LIMIT_S: Final = 20.0
 """What is waited for at most: what has not happened by then never will."""
+
+_LOOKS: Final = 5
+_BETWEEN_LOOKS_S: Final = 0.02
 
 
 @final
@@ -119,7 +123,8 @@ class WatchingBackend(Backend):
     def alive(self, made_by: str | None = None) -> int:
         """How many of the arrays that kernels and transfers have given, or those of that name alone, are there."""
         with self._changed:
-            return alive([one.array for one in self._seen.values() if made_by in (None, one.made_by)])
+            seen = [one.array for one in self._seen.values() if made_by in (None, one.made_by)]
+        return alive(seen)
 
     @property
     def tells_what_is_alive(self) -> bool:
@@ -212,11 +217,16 @@ class _Seen:
 
 
 def alive(arrays: Sequence[Callable[[], Array | None]]) -> int:
-    """How many arrays of these weak references are there, without those that wait for the garbage collector."""
-    # It leaves to the next time what finalizers have looked at, and takes a tenth of a second.
-    for _ in range(3):
-        if any(one() is not None for one in arrays):
-            gc.collect()
+    """How many arrays of these weak references are there, and stay there.
+
+    Those do not count that wait for the garbage collector, which leaves to the next time what finalizers have looked
+    at; nor those that a thread is about to let go, which has just said that a device is done.
+    """
+    for _ in range(_LOOKS):
+        if not any(one() is not None for one in arrays):
+            break
+        gc.collect()
+        sleep(_BETWEEN_LOOKS_S)
     return sum(one() is not None for one in arrays)
 
 

@@ -28,7 +28,7 @@ from .submitting import SECONDS
 
 
 class Row(NamedTuple):
-    """Reports of one thing, as owner/repository#number, its test, in any file of this folder; or why there isn't one."""
+    """Reports of one thing, as owner/repository#number; its test, in any file of this folder, or why it has none."""
 
     reports: str
     test: str = ""
