@@ -79,6 +79,9 @@ class ndarray:
         return self._view(result)
 
     def _view(self, array: np.ndarray[Any, Any]) -> Self:
+        if isinstance(array, np.generic):
+            # Of rank 0, which some of NumPy's functions give as a number.
+            array = self.layout.array
         block = self.layout.block
         offset = array.ctypes.data - block.address if block and array.size else 0
         view = object.__new__(type(self))
