@@ -119,18 +119,20 @@ async def test_ag_082_stop_iteration_becomes_a_runtime_error_at_once(function: A
 
 
 INTERRUPTED = textwrap.dedent("""
-    import asyncio, sys
+    import asyncio, sys, threading
     import asyncgraph as ag
 
-    log = []
+    begun = threading.Event()
 
     async def sibling():
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
             print("sibling cleaned up", flush=True)
 
     def fail():
+        assert begun.wait(10)
         raise {error}
 
     async def fail_async():
