@@ -191,8 +191,9 @@ class Session:
         """Starts a run in the next turn of the loop; gives the future of its values. To be called on the loop.
 
         Raises:
-            RunArgsError: as `run`; nothing has run. For graphs of more than 2,000 nodes that are run in this
-                way for the first time, the future raises it, since a worker makes the plan.
+            RunArgsError: as `run`; nothing has run. For graphs of more than 2,000 nodes, or with nodes on devices
+                that may have to be waited for, that are run in this way for the first time, the future raises it,
+                since a worker makes the plan.
             SessionClosedError, SessionOverloadedError, SessionLoopError: the session cannot take the run.
         """
         began = perf_counter()
