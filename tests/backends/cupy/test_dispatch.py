@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -242,11 +244,26 @@ def test_closing_waits_for_what_was_submitted_and_may_be_done_twice_and_a_submis
         assert [one.result().tolist() for one in submitted] == [[2.0]] * 40
 
 
-def test_closing_gives_streams_and_memory_back(world: World, backend: CupyBackend) -> None:
+def test_closing_gives_memory_back_on_the_devices_and_pinned(world: World, backend: CupyBackend) -> None:
+    pinned, given_back = list[weakref.ref[Any]](), list[int]()
+    empty_pinned = world.cupyx.empty_pinned
+
+    def remembered(*args: Any) -> Any:
+        array = empty_pinned(*args)
+        pinned.append(weakref.ref(array))
+        return array
+
+    world.cupyx.empty_pinned = remembered
+    pool = SimpleNamespace(free_all_blocks=lambda: given_back.append(sum(one() is not None for one in pinned)))
+    world.cupy.get_default_pinned_memory_pool = lambda: pool
     run(backend, doubled(backend, np.ones(50_000)))
     assert world.pools[0].cached > 0
+    assert pinned
+
     backend.close()
+
     assert (world.pools[0].used, world.pools[0].cached) == (0, 0)
+    assert given_back == [0]
 
 
 def test_a_submission_before_the_devices_were_asked_for_looks_for_them(backend: CupyBackend) -> None:
@@ -270,6 +287,9 @@ if "unused" not in sys.argv:
 child = os.fork()
 backend.submit(gpu, lambda: None, ends.put)
 error = ends.get()
+if not child and error is not None:
+    # Nothing of CUDA's may be called here.
+    del world.cupy.get_default_pinned_memory_pool, world.cupy.get_default_memory_pool
 backend.close()
 if child:
     assert error is None

@@ -234,15 +234,17 @@ def test_a_device_is_lost_by_an_error_that_stays_and_says_so_for_ever(
     def work() -> None:
         raise first
 
-    for _ in range(2):
-        error = Submitted(backend, GPU, work).error()
+    for calls in (1, 0):
+        submitted = Submitted(backend, GPU, work)
+        error = submitted.error()
+        assert submitted.calls == calls
         assert isinstance(error, DeviceLostError)
         assert error.__cause__ is first
+        assert first.__traceback__ is None
         assert str(error).startswith(f"gpu:0 is lost: {kind}: {kind} {status}\n  status {status}: ")
         assert str(error).endswith(
             "\n  nothing can run on gpu:0 in this process any more: start a new one; other devices go on"
         )
-    assert first.__traceback__ is None
     backend.close()
     with pytest.raises(DeviceLostError):
         run(backend, lambda: None)
