@@ -58,6 +58,10 @@ def writes(kernel: Kernel) -> Kernel:
     return call
 
 
+def reads_memory_in_order(kernel: Kernel) -> Kernel:
+    return lambda *arrays: kernel(*[np.ravel(one, order="K").reshape(np.shape(one)) for one in arrays])
+
+
 def gives_operand_away(kernel: Kernel) -> Kernel:
     return lambda x, *others: kernel(x, *others) if others else x
 
@@ -83,6 +87,8 @@ def shares_state(kernel: Kernel) -> Kernel:
         (lambda kernel: lambda *arrays: np.abs(kernel(*arrays)), "test_values", "ceil-special"),
         (lambda kernel: lambda *arrays: 1 / 0, "test_values", "add-int"),
         (lambda kernel: lambda *arrays: kernel(*arrays, initial=0), "test_values", "max-int"),
+        (reads_memory_in_order, "test_values_of_any_layout", "add"),
+        (lambda kernel: lambda *arrays: -np.abs(kernel(*arrays)), "test_values", "positive-special"),
         (writes, "test_a_kernel_writes_to_no_operand", "add"),
         (gives_operand_away, "test_a_kernel_writes_to_no_operand", "positive"),
         (shares_state, "test_a_kernel_may_be_called_by_several_threads", "add"),

@@ -74,3 +74,20 @@ def test_a_backend_that_there_is_not_is_an_error_that_says_so(folder: Path) -> N
     run = python(folder, "-m", "asyncgraph.testing", "--backend", "kit_of:Nothing")
     assert "there is no backend 'kit_of:Nothing': AttributeError: module 'kit_of' has no attribute" in run.stdout
     assert run.returncode == 2
+
+
+def test_the_groups_are_markers_that_pytest_knows(folder: Path) -> None:
+    (folder / "test_kit.py").write_text("from kit_of import Part\n\nTestPart = Part\n")
+    options = ["-q", "--collect-only", "--strict-markers", "-p", "no:cacheprovider", "-p", "no:asyncio"]
+    run = python(folder, "-m", "pytest", *options, "-m", "conformance(group='lifetime')")
+    assert run.stdout.startswith("test_kit.py::TestPart::test_what_was_submitted_is_dropped_when_it_is_done\n")
+    assert "4/26 tests collected (22 deselected)" in run.stdout
+
+
+def test_what_pytest_loads_when_it_starts_is_not_asyncgraph(folder: Path) -> None:
+    (folder / "test_loaded.py").write_text(
+        "import sys\n\ndef test_loaded():\n"
+        "    assert 'asyncgraph_pytest' in sys.modules\n    assert 'asyncgraph' not in sys.modules\n"
+    )
+    run = python(folder, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:asyncio", "test_loaded.py")
+    assert run.returncode == 0, run.stdout

@@ -28,17 +28,18 @@ class WrongBackend(Backend):
     """
 
     name = "wrong"
-    capabilities = Capabilities(asynchronous=True, dlpack=DLPACK)
+    capabilities = Capabilities(asynchronous=True, between_devices=True, dlpack=DLPACK)
 
     def __init__(self, fault: Callable[[WrongBackend, Device, Work, Done], None] | str | None = None) -> None:
         self.fault: Final = fault
-        self.inside: Final = LateBackend(dlpack=True)
+        self.inside: Final = LateBackend(between_devices=True, dlpack=True)
         self.kept: Final[list[Any]] = []
         self.error: BaseException | None = None
         self.closed = 0
 
     def devices(self) -> Sequence[Device]:
-        return self.inside.devices()
+        devices = self.inside.devices()
+        return (*devices, *devices) if self.fault == "devices are named twice" else devices
 
     def kernel(
         self, op: str, params: Mapping[str, object], operands: Sequence[Spec | complex], device: Device
@@ -46,6 +47,8 @@ class WrongBackend(Backend):
         return self.inside.kernel(op, params, operands, device)
 
     def to_device(self, array: Array, device: Device) -> Array:
+        if self.fault == "to_device gives another device zeros" and isinstance(array, LateArray):
+            array = np.zeros(array.shape)
         moved = self.inside.to_device(array, device)
         if self.fault == "to_device reads what work has dropped":
             weakref.finalize(array, moved.planned.fill, 0)
@@ -57,6 +60,8 @@ class WrongBackend(Backend):
 
     def to_host(self, array: Array) -> np.ndarray[Any, Any]:
         back = self.inside.to_host(array.inside if isinstance(array, ElsewhereArray) else array)
+        if self.fault == "to_host gives a class of its own":
+            return back.view(OwnArray)
         return back.copy() if self.fault == "to_host reads too early" else back
 
     def submit(self, device: Device, work: Work, done: Done) -> None:
@@ -78,6 +83,11 @@ class WrongBackend(Backend):
             assert self.closed == 1, "closed twice"
         if self.fault != "close ends nothing":
             self.inside.close()
+
+
+@final
+class OwnArray(np.ndarray[Any, Any]):
+    pass
 
 
 @final

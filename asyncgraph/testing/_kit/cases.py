@@ -158,7 +158,7 @@ _UNLIMITED: Final = ("bitwise_left_shift", "bitwise_right_shift", "mean", "pow",
 """What says nothing of the greatest integers: it is not defined for them, or their differences are lost in it."""
 
 _SHAPES: Final[tuple[Shapes, ...]] = (((),), ((0,),), ((5,),), ((2, 3),))
-_PAIRS: Final[tuple[Shapes, ...]] = (((), ()), ((3,), (3,)), ((2, 1), (3,)), ((0,), (1,)), ((), (2, 2)))
+_PAIRS: Final[tuple[Shapes, ...]] = (((), ()), ((2, 3), (2, 3)), ((2, 1), (3,)), ((0,), (1,)), ((), (2, 2)))
 _MATRICES: Final[tuple[Shapes, ...]] = (((2, 3),), ((3, 0),), ((1, 1),))
 _STACKS: Final[tuple[Shapes, ...]] = (((2, 1, 3),),)
 
