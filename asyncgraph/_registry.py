@@ -123,6 +123,19 @@ class Registry:
         lines = [f"no backend has the device {str(device)!r}", *(reasons or ["no backend is installed"])]
         raise DeviceNotFoundError("\n".join(lines).replace("\n", "\n  "))
 
+    def holder_known(self, device: Device) -> Backend | None:
+        """The backend that has that device, if that is known without loading one."""
+        for lent in self._lent:
+            if device in lent.devices:
+                return lent.backend
+        for name in self._entries or ():
+            found = self._loaded.get(name)
+            if found is None:
+                return None
+            if found.backend is not None and device in found.devices:
+                return found.backend
+        return None
+
     def find_holder(self, dlpack_type: int, index: int) -> Placed | None:
         """The backend whose arrays are on that device, in DLPack's terms, and its own name of it; `None` if none is."""
         for backend, devices in self._all():

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from contextvars import Context
 from functools import partial
-from threading import Lock
+from threading import Event, Lock
 from time import perf_counter
 from typing import Any, Final, final
 
@@ -217,40 +217,49 @@ class Run:
     def _go_on(self, ready: list[int], here: Kind | None) -> Work | None:
         """Hands over what became ready on a thread, but for one segment that the thread itself does next.
 
-        A thread that has called a user op computes what follows before it takes another: loads must not run
-        ahead of what makes them small. A thread of a backend, where `here` is `None`, does nothing itself.
+        A thread that has called a user op computes what follows before it takes another, or waits for the device
+        that does: loads must not run ahead of what makes them small. A thread of a backend, where `here` is `None`,
+        does nothing itself.
         """
         mine: int | None = None
+        device_is_done: Event | None = None
         for segment in ready:
             this = self.plan.segments[segment]
             if this.kind is Kind.ASYNC or this.kind is Kind.INLINE:
                 self.host.mailbox.post(partial(self.place, segment))
             elif mine is None and here is not None and this.device is None and this.kind in (here, Kind.KERNEL):
                 mine = segment
+            elif this.device is not None and here is Kind.THREAD:
+                device_is_done = Event()
+                self._submit(segment, this.device, device_is_done)
             else:
                 self._hand_over(segment)
         if mine is None or here is None:
-            return None
+            return None if device_is_done is None else self.host.calls.until(device_is_done)
         if self.plan.segments[mine].kind is Kind.KERNEL:
             return partial(self._compute, mine, here)
         return partial(self._call_in_thread, mine)
 
     # -- kernels ---------------------------------------------------------------------------------------
 
-    def _submit(self, segment: int, device: Placement) -> None:
-        """Has a device do a segment of kernels. From any thread."""
+    def _submit(self, segment: int, device: Placement, is_done: Event | None = None) -> None:
+        """Has a device do a segment of kernels. From any thread. `is_done` is set when nothing of that is left."""
         if not self._begin(segment):
+            if is_done is not None:
+                is_done.set()
             return
         work = SubmittedSegment(self.plan, segment, self.frame, self._context.copy(), self._recorder, self._is_stopped)
         try:
-            device.backend.submit(device.device, work, partial(self._device_is_done, segment, work))
+            device.backend.submit(device.device, work, partial(self._device_is_done, segment, work, is_done))
         except BaseException as error:
-            self._device_is_done(segment, work, error)
+            self._device_is_done(segment, work, is_done, error)
 
     def _is_stopped(self) -> bool:
         return self.scheduler.stopped
 
-    def _device_is_done(self, segment: int, work: SubmittedSegment, error: BaseException | None) -> None:
+    def _device_is_done(
+        self, segment: int, work: SubmittedSegment, is_done: Event | None, error: BaseException | None
+    ) -> None:
         """The device has done all that `work` had started. On a thread of the backend's."""
         post = self.host.mailbox.post
         if error is not None:
@@ -260,6 +269,8 @@ class Run:
             self._dropped(segment, post)
         else:
             self._go_on(self._finished(segment, post, submitted=1), None)
+        if is_done is not None:
+            is_done.set()
 
     def _inline(self, segment: int) -> Callable[[], bool]:
         """The slices of a segment of kernels on the loop: one chunk each."""

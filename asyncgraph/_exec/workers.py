@@ -13,9 +13,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 from itertools import count
 from queue import SimpleQueue
-from threading import Lock, Thread, current_thread, get_native_id
+from threading import Event, Lock, Thread, current_thread, get_native_id
 from typing import Any, Final, final
 
 Work = Callable[[], Any]
@@ -39,6 +40,10 @@ class Pool(ABC):
     @abstractmethod
     def join(self) -> None:
         """Waits for the threads to end, after `close`. Blocks."""
+
+    @abstractmethod
+    def until(self, event: Event) -> Work:
+        """A step that a thread of the pool spends waiting."""
 
     @property
     @abstractmethod
@@ -109,6 +114,10 @@ class ThreadPool(Pool):
             if thread is not current_thread():
                 thread.join()
 
+    def until(self, event: Event) -> Work:
+        """As `Pool.until`."""
+        return partial(_wait, event)
+
     @property
     def threads(self) -> int:
         """As `Pool.threads`."""
@@ -153,6 +162,10 @@ class ThreadPool(Pool):
         """Takes no more work. In the same breath as the decision: `submit` must not count on this thread."""
         self._threads.discard(current_thread())
         self._leaving = {one for one in self._leaving if one.is_alive()} | {current_thread()}
+
+
+def _wait(event: Event) -> None:
+    event.wait()
 
 
 def _be_nice(niceness: int) -> None:

@@ -29,10 +29,9 @@ def place(program: Program, placer: Placer, fed_on: Mapping[Node, Placement] = N
     found: dict[str | None, Placement] = {}
     placements: dict[Node, Placement] = {**fed_on}
     for node in program.nodes:
-        op = node.op
-        if op in _ON_HOST or (op.call is not None and not op.call.on_device):
+        if not needs_device(node):
             continue
-        if op is OUTPUT:
+        if node.op is OUTPUT:
             # An output is where the call is that it belongs to; a user op's is on the host.
             where = placements.get(node.inputs[0])
             if where is not None:
@@ -44,6 +43,12 @@ def place(program: Program, placer: Placer, fed_on: Mapping[Node, Placement] = N
             where = found[wanted] = _placed(node, placer)
         placements[node] = where
     return replace(program, placements=placements)
+
+
+def needs_device(node: Node) -> bool:
+    """Whether it has a kernel, or is given arrays of a device."""
+    call = node.op.call
+    return node.op not in _ON_HOST if call is None else call.on_device
 
 
 def _placed(node: Node, placer: Placer) -> Placement:

@@ -17,6 +17,7 @@ from .._graph.graph import Graph
 from .._graph.node import Node
 from .._plan.compiler import compile_plan
 from .._plan.ownership import Owner
+from .._plan.place import needs_device
 from .._plan.plan import Plan
 from .._plan.program import Checkpoint
 from .._registry import registry
@@ -136,7 +137,7 @@ class Engine:
         if len(self.graph) > SMALL_GRAPH or any(self._fed_on(args)):
             return False
         # Other devices than these may have to be waited for: to be found, or to be given constants.
-        wanted = {node.requested_device for node in self.graph.nodes}
+        wanted = {node.requested_device for node in self.graph.nodes if needs_device(node)}
         return all(self.placer.is_prompt(one) for one in wanted)
 
     def request(self, args: RunArgs[Any], checkpoint: Checkpoint) -> Request:
@@ -156,6 +157,16 @@ class Engine:
             request = Request(plan, fetches, feeds, fed_on, self.config.inline_budget_s)
             self._requests.put(key, request)
         return request
+
+    def check(self, args: RunArgs[Any]) -> None:
+        """What can be said of `args` without a plan: whether the graph has the nodes, and the fed values fit.
+
+        Raises:
+            RunArgsError: it has not, or they do not.
+        """
+        for leaf in leaves_in(key_of(args)):
+            resolve(leaf, self.graph)
+        FeedBinder(self._fed_nodes(args.feeds), self._fed_on(args)).bind(tuple(args.feeds.values()), copy=False)
 
     def _plan(
         self,

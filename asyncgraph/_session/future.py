@@ -15,13 +15,13 @@ from .._exec.inline import InlineRun
 from .._exec.notes import trim_traceback
 from .._exec.recorder import Recorder
 from .._exec.results import deliver
-from .._exec.run import Run
+from .._exec.run import Post, Run
 from .._exec.waiting import wait_shielded
 from .._graph.node import Node
 from .._plan.plan import Plan
 from ..errors import FetchError
 from .args import RunArgs, out_of_time
-from .engine import Request
+from .engine import Engine, Request
 from .fetches import leaves_of, resolve
 from .values import RunMetadata, RunValues
 
@@ -150,7 +150,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
             RunArgsError: the graph cannot give what is asked for, or a value does not fit. Nothing has run.
         """
         engine = self._session.engine
-        self._request = engine.request(self._args, self._check_in_time)
+        self._request = engine.request(self._args, self.check_in_time)
         self._bind()
 
     def _bind(self) -> None:
@@ -174,6 +174,10 @@ class RunFuture(asyncio.Future[RunValues[T]]):
     def asked(self) -> Hashable:
         """What it asks for, without the values: runs that agree in it share a plan."""
         return self._session.engine.key(self._args)
+
+    def resources_to_plan(self) -> tuple[Post, Engine, RunArgs[T]]:
+        """How to reach the loop, and what the plan is made from and of. For the worker that makes it."""
+        return self._session.host.mailbox.post, self._session.engine, self._args
 
     def limit_time(self) -> None:
         """Starts the clock, if the run has a deadline."""
@@ -203,24 +207,14 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
     def plan_on_worker(self) -> None:
         """Has the plan made by a worker, and starts the run afterwards."""
-        work = partial(self._context.copy().run, self._plan)
+        work = partial(self._context.copy().run, _Planning(self).make)
         self._session.host.kernels.submit(work, at_once=self.nested)
 
-    def _plan(self) -> None:
-        post = self._session.host.mailbox.post
-        try:
-            request = self._session.engine.request(self._args, self._check_in_time)
-        except BaseException as error:
-            trim_traceback(error)
-            post(partial(self._finish, error))
-        else:
-            post(partial(self._planned, request))
-        finally:
-            del self  # What failed here leads to this frame, and this future keeps it.
-
-    def _planned(self, request: Request) -> None:
-        if self._stopping is not None:
-            self._finish(self._stopping)
+    def planned(self, request: Request | None, error: BaseException | None) -> None:
+        """A worker has made the plan, or failed to."""
+        error = error or self._stopping
+        if error is not None:
+            self._finish(error)
             return
         self._request = request
         try:
@@ -263,7 +257,8 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         if not self.done():
             self._stop(out_of_time(self._args.options))
 
-    def _check_in_time(self) -> None:
+    def check_in_time(self) -> None:
+        """Raises what ends the run, if something has."""
         if self._stopping is not None:
             raise self._stopping
 
@@ -383,6 +378,46 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
         self.add_done_callback(wake)
         return waiter
+
+
+@final
+class _Planning:
+    """The making of a run's plan by a worker, which may let go of this late: it must not keep the run, nor its feeds.
+
+    Fields:
+        _future: the run, until the loop has been told.
+    """
+
+    def __init__(self, future: RunFuture[Any]) -> None:
+        self._future: RunFuture[Any] | None = future
+
+    def make(self) -> None:
+        """Makes the plan, and tells the loop. On a worker."""
+        future = self._future
+        assert future is not None
+        post, engine, args = future.resources_to_plan()
+        del future
+        try:
+            request = engine.request(args, self._check_in_time)
+        except BaseException as error:
+            trim_traceback(error)
+            del args
+            post(partial(self._tell, None, error))
+        else:
+            del args
+            post(partial(self._tell, request, None))
+
+    def _check_in_time(self) -> None:
+        assert self._future is not None
+        self._future.check_in_time()
+
+    def _tell(self, request: Request | None, error: BaseException | None) -> None:
+        future, self._future = self._future, None
+        assert future is not None
+        try:
+            future.planned(request, error)
+        finally:
+            del future, error  # As a kept exception would keep this frame.
 
 
 def results_of(request: Request, args: RunArgs[Any], values: list[Any]) -> Any:

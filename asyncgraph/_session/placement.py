@@ -60,7 +60,12 @@ class Placer:
         """Whether the placement of a device can be had, and used while a plan is made, without waiting."""
         name = requested or self._default
         found = self._found.get(name)
-        return name.startswith("cpu:") if found is None else not found.is_asynchronous
+        if found is not None:
+            return not found.is_asynchronous
+        kind, _, index = name.partition(":")
+        backend = self._registry.holder_known(Device(kind, int(index)))
+        # NumPy's is asked first and has it: not to be loaded yet is no reason to wait.
+        return name == "cpu:0" if backend is None else not backend.capabilities.asynchronous
 
     def holder_of(self, on: tuple[int, int], node: Node) -> Placement:
         """The placement of the device that an array fed for `node` is on, in DLPack's terms.

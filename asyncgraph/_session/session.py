@@ -173,8 +173,11 @@ class Session:
         """A run, in flight, whose first slice is still to be done."""
         self._open()  # It may have been closed meanwhile.
         future = RunFuture(self, args, copy_context(), began)
-        if prepare and not future.needs_worker_to_plan:
-            future.prepare()
+        if prepare:
+            if future.needs_worker_to_plan:
+                self.engine.check(args)
+            else:
+                future.prepare()
         self.runs.enter(future)
         future.limit_time()
         return future
@@ -191,9 +194,9 @@ class Session:
         """Starts a run in the next turn of the loop; gives the future of its values. To be called on the loop.
 
         Raises:
-            RunArgsError: as `run`; nothing has run. For graphs of more than 2,000 nodes, or with nodes on devices
-                that may have to be waited for, that are run in this way for the first time, the future raises it,
-                since a worker makes the plan.
+            RunArgsError: as `run`; nothing has run. That a feed is missing is for the future to raise if a worker
+                makes the plan: for graphs of more than 2,000 nodes, or with nodes on devices that may have to be
+                waited for, that are run in this way for the first time.
             SessionClosedError, SessionOverloadedError, SessionLoopError: the session cannot take the run.
         """
         began = perf_counter()

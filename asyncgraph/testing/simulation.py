@@ -25,6 +25,7 @@ from contextvars import Context, copy_context
 from functools import lru_cache
 from heapq import heappop, heappush
 from random import Random
+from threading import Event
 from time import perf_counter
 from typing import Any, Final, TypeVar, final
 
@@ -289,6 +290,10 @@ class _Pool(Pool):
         """As `Pool.join`."""
         self._simulation.finish(self)
         self.close()
+
+    def until(self, event: Event) -> Work:
+        """As `Pool.until`."""
+        return lambda: None if event.is_set() else self.until(event)
 
     @property
     def threads(self) -> int:

@@ -14,7 +14,7 @@ import pytest
 
 import asyncgraph as ag
 from asyncgraph.abc import Device
-from asyncgraph.errors import DeviceLostError, FeedTypeError, RunTimeoutError
+from asyncgraph.errors import DeviceLostError, FeedTypeError, FetchError, MissingFeedError, RunTimeoutError
 
 from .late_backend import LateBackend
 
@@ -316,3 +316,50 @@ async def test_a_run_that_was_given_up_while_it_was_planned_leaves_the_plan_to_o
         assert (await second).results.tolist() == [5]
         with pytest.raises(asyncio.CancelledError):
             await first
+
+
+async def test_loads_do_not_run_ahead_of_a_device(late: LateBackend) -> None:
+    loaded = 0
+
+    @ag.op(spec="float64[3]")
+    def load(index: int) -> object:
+        nonlocal loaded
+        loaded += 1
+        return np.full(3, float(index))
+
+    with ag.Graph() as graph, ag.device("late:0"):
+        sums = [ag.ops.sum(load.node(index)) for index in range(20)]
+    async with ag.Session(graph, config=ag.SessionConfig(threads=2)) as session:
+        session.explain(sums)
+        with late.held():
+            run = session.submit(sums)
+            await until_begun(late, 2)
+            for _ in range(100):
+                await asyncio.sleep(0)
+            assert loaded == 2
+        assert (await run).results == [3.0 * index for index in range(20)]
+
+
+async def test_the_loop_looks_for_no_device_that_it_may_have_to_wait_for(late: LateBackend) -> None:
+    with ag.Graph() as graph:
+        placed = {}
+        for name in ("cpu:0", "cpu:1", "late:0", "gpu:0"):
+            with ag.device(name):
+                placed[name] = ag.ops.ones((1,))
+    async with ag.Session(graph) as session:
+        placer = session.engine.placer
+        assert [name for name in placed if placer.is_prompt(name)] == ["cpu:0"]
+        await session.run(list(placed.values()))
+        assert [name for name in placed if placer.is_prompt(name)] == ["cpu:0", "cpu:1", "gpu:0"]
+
+
+async def test_what_needs_no_plan_is_validated_by_submit_itself(late: LateBackend) -> None:
+    graph, x, y = chain(FIRST)
+    async with ag.Session(graph) as session:
+        with pytest.raises(FetchError):
+            session.submit("nothing", {x: [1.0]})
+        with pytest.raises(FeedTypeError):
+            session.submit(y, {x: "text"})
+        with pytest.raises(MissingFeedError):
+            await session.submit(y)
+        assert late.begun == {}

@@ -42,16 +42,11 @@ FAILS: Final[Mapping[str, Sequence[str]]] = {
     "nothing is cheap, and of runs that wait for their turn, closing waits for the cheap ones alone": [
         "session/test_inline.py::test_closing_waits_for_runs_that_wait_for_their_turn",
     ],
-    "a worker makes the plan, as it may have to wait for the GPU: so a run whose plan is known overtakes, and what is "
-    "wrong with the fetches is the future's to raise": [
-        "session/test_future.py::test_validation_is_done_by_submit_itself",
+    "a worker makes the plan, as it may have to wait for the GPU: so a run whose plan is known overtakes": [
         "session/test_session.py::test_statistics_are_a_snapshot_of_what_was_done_and_is_held",
     ],
     "the backend's threads stay when a session is closed": [
         "session/test_session.py::test_a_run_that_waited_for_its_turn_while_the_session_closed_leaves_nothing",
-    ],
-    "a thread that has loaded something loads the next while the GPU makes it small: nothing holds it back": [
-        "cases/test_scheduling.py::test_ag_075_what_is_ready_is_finished_before_more_is_begun",
     ],
 }
 """By the reason: tests that are of the host by their nature, and those that a GPU does not pass yet."""
@@ -66,9 +61,6 @@ LEFT_OUT: Final[Mapping[str, Sequence[str]]] = {
         "cases/test_lifecycle.py::test_ag_105_a_spawned_child_unpickles_the_graph_and_runs_it",
         "loading/test_changed.py::test_a_pickled_graph_keeps_the_absolute_path_and_reads_in_another_process",
         "session/test_blocking.py::test_an_interrupt_of_the_waiting_thread_ends_the_run_first",
-    ],
-    "a worker makes the plan, and may hold the run for a moment longer: on a busy machine, until ten others are over": [
-        "cases/test_memory.py::test_ag_128_results_are_forgotten_as_soon_as_nobody_holds_them",
     ],
     "it has no kernel, and takes seconds": [
         "cases/test_graph_form.py::test_ag_060_very_many_nodes_side_by_side",
