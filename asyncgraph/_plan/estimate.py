@@ -66,7 +66,6 @@ class Estimates:
             known = self._known[key] = estimate(node, self._sizes)
         return known
 
-
     def moved(self, node: Node) -> Estimate:
         """The work of moving its value to a device or from there, as far as this process does it: a copy."""
         if node.spec is ANY:

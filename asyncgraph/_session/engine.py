@@ -12,7 +12,7 @@ from threading import Lock
 from typing import Any, Final, TypeVar, final
 
 from .._exec.results import another
-from .._graph.exchange import dlpack_device
+from .._graph.exchange import FedArray, dlpack_device
 from .._graph.graph import Graph
 from .._graph.node import Node
 from .._plan.compiler import compile_plan
@@ -34,6 +34,7 @@ MOST_INLINE_CHUNKS: Final = 16
 SMALL_GRAPH: Final = 2000
 """Nodes of a graph that is planned at once, on the loop: at 10 µs each. Larger ones are planned on a worker."""
 
+T = TypeVar("T")
 _K = TypeVar("_K", bound=Hashable)
 _V = TypeVar("_V")
 
@@ -158,15 +159,18 @@ class Engine:
             self._requests.put(key, request)
         return request
 
-    def check(self, args: RunArgs[Any]) -> None:
-        """What can be said of `args` without a plan: whether the graph has the nodes, and the fed values fit.
+    def check(self, args: RunArgs[T]) -> RunArgs[T]:
+        """`args` with the fed values as they will be run with, copied if they are to be: all that needs no plan.
 
         Raises:
-            RunArgsError: it has not, or they do not.
+            RunArgsError: the graph has no such nodes, or a value does not fit.
         """
         for leaf in leaves_in(key_of(args)):
             resolve(leaf, self.graph)
-        FeedBinder(self._fed_nodes(args.feeds), self._fed_on(args)).bind(tuple(args.feeds.values()), copy=False)
+        binder = FeedBinder(self._fed_nodes(args.feeds), self._fed_on(args))
+        values, _ = binder.bind(tuple(args.feeds.values()), args.options.copy_feeds)
+        given = [one.value if isinstance(one, FedArray) else one for one in values]
+        return RunArgs[T](args.fetches, dict(zip(args.feeds, given, strict=True)), args.options)
 
     def _plan(
         self,

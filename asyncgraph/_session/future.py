@@ -41,6 +41,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
     # Fields:
     #   _session, _args, _context, _began: what is run, for whom, since when.
+    #   _copies: whether the fed values are still to be copied.
     #   _request, _values, _largest: what the args mean and the fed values, once they are checked.
     #   _run: what runs it; None until it starts and after it has ended.
     #   _deadline: ends the run when its time is up.
@@ -59,6 +60,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         self._args = args
         self._context: Final = context
         self._began: Final = began
+        self._copies = args.options.copy_feeds
         self._request: Request | None = None
         self._values: list[Any] | None = None
         self._largest = 0
@@ -153,11 +155,18 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         self._request = engine.request(self._args, self.check_in_time)
         self._bind()
 
+    def take_feeds(self) -> None:
+        """Checks the fetches and feeds, and copies the feeds if that is asked for, before there is a plan.
+
+        Raises:
+            RunArgsError: as `prepare`, but for feeds that are missing.
+        """
+        self._args = self._session.engine.check(self._args)
+        self._copies = False
+
     def _bind(self) -> None:
         assert self._request is not None
-        self._values, self._largest = self._request.bind(
-            tuple(self._args.feeds.values()), self._args.options.copy_feeds
-        )
+        self._values, self._largest = self._request.bind(tuple(self._args.feeds.values()), self._copies)
 
     @property
     def is_prepared(self) -> bool:

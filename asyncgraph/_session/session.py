@@ -134,7 +134,7 @@ class Session:
                         turn.charge(perf_counter() - began)
                     if values.__class__ is Unfinished:
                         values = await self.finish_in_turn(QueuedRun(None, began, turn, cast("Unfinished", values)))
-                elif asked.options.timeout_s is None:
+                elif asked.options.timeout_s is None and not asked.options.copy_feeds:
                     runs.check_load()
                     values = await self.finish_in_turn(QueuedRun((self.engine, asked), began, turn))
                 if values is not None:
@@ -173,9 +173,9 @@ class Session:
         """A run, in flight, whose first slice is still to be done."""
         self._open()  # It may have been closed meanwhile.
         future = RunFuture(self, args, copy_context(), began)
-        if prepare:
+        if prepare or args.options.copy_feeds:
             if future.needs_worker_to_plan:
-                self.engine.check(args)
+                future.take_feeds()
             else:
                 future.prepare()
         self.runs.enter(future)

@@ -68,7 +68,6 @@ async def test_ag_183_a_copied_feed_may_be_written_to_as_soon_as_the_run_is_subm
     graph, x, total = summing()
     fed = pinned(no_gpu, count)
     async with ag.Session(graph) as session:
-        await session.run(total, {x: fed})
         running = session.submit(total, {x: fed}, ag.RunOptions(copy_feeds=True))
         fed[...] = 0.0
         assert (await running).results == count
