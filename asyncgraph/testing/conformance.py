@@ -20,6 +20,8 @@ The same without a file: `python -m asyncgraph.testing --backend NAME` prints a 
 
 from __future__ import annotations
 
+from abc import ABC
+
 from ._kit.asynchronous import Asynchronous
 from ._kit.faults import Faults
 from ._kit.lifetime import Lifetime
@@ -28,7 +30,7 @@ from ._kit.transfers import Transfers
 from ._kit.values import Values
 
 
-class BackendConformance(Transfers, Values, Placement, Lifetime, Asynchronous, Faults):
+class BackendConformance(Transfers, Values, Placement, Lifetime, Asynchronous, Faults, ABC):
     """The tests of a backend. To be subclassed, with a name that pytest collects; subclasses set its attributes.
 
     `backend_class` must be set. `exact`, `tolerances`, `flushed`, `dtypes` and `expected_failures` say in what the

@@ -155,7 +155,7 @@ def test_constants_and_what_depends_on_them_alone_are_moved_when_the_plan_is_mad
     z = on("strict:2", ag.ops.multiply, x, folded)
 
     with ag.BlockingSession(graph) as session:
-        session.explain([y, z, c, folded], {x: [1.0, 1.0]})
+        session.explain([y, z, c, folded], {x: [1.0, 1.0]}, ON_DEVICE)
         planned = len(strict.to_devices), len(strict.to_hosts)
         _, results = [session.run([y, z, c, folded], {x: [1.0, 1.0]}, ON_DEVICE).results for _ in range(2)]
 

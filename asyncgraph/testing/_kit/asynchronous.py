@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
+from abc import ABC
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any, Final, final
@@ -31,7 +32,7 @@ _WHILE_S: Final = 0.02
 """How long the loop goes on: whatever ends a run too early has ended it by then."""
 
 
-class Asynchronous(KitBase):
+class Asynchronous(KitBase, ABC):
     """Skipped for synchronous backends. A session's device is kept busy by not telling it that the device is done."""
 
     @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import weakref
+from abc import ABC
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, final
 
@@ -43,7 +44,7 @@ class _Plant:
             raise self._error
 
 
-class Faults(KitBase):
+class Faults(KitBase, ABC):
     """Each is planted in a backend of the test's own, which may be the worse for it."""
 
     @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from abc import ABC
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from .placement import ON_DEVICE
 from .watching import WatchingBackend, alive
 
 
-class Lifetime(KitBase):
+class Lifetime(KitBase, ABC):
     """Weak references tell what is still there; a backend whose arrays take none is not asked."""
 
     @group("lifetime")

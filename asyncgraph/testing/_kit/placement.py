@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from .watching import WatchingBackend
 ON_DEVICE = RunOptions(results="device")
 
 
-class Placement(KitBase):
+class Placement(KitBase, ABC):
     """Sessions on all of the backend's devices, watched."""
 
     @group("placement")

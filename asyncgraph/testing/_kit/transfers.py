@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from abc import ABC
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,7 +21,7 @@ _LARGE: Final = 1 << 20
 """Elements of an array that a backend may move in pieces."""
 
 
-class Transfers(KitBase):
+class Transfers(KitBase, ABC):
     """What is asked of the backend alone: its devices, and the ways to them and back."""
 
     @group("transfers")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import ABC
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -55,7 +56,7 @@ class _Call:
     expected: list[HostArray] | None
 
 
-class Values(KitBase):
+class Values(KitBase, ABC):
     """Each op is called in a session that runs on the backend's last device, and its kernel without a session."""
 
     @group("values")
