@@ -108,6 +108,14 @@ class Submission:
         """Has a contiguous array of the device copied to one of the caller's, once all else is done."""
         self._waiting.append((source, result))
 
+    def answers(self) -> bool:
+        """Whether the device still does what it is told. Waits for it."""
+        try:
+            self.lane.drain()
+        except Exception:
+            return False
+        return True
+
     # -- once the device is done -----------------------------------------------------------------------
 
     def deliver(self) -> None:

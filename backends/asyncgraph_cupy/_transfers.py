@@ -22,6 +22,7 @@ from typing import Any, Final
 import numpy as np
 
 from ._cuda_api import DeviceArray, HostArray
+from ._errors import is_sticky
 from ._kernels import DTYPES
 from ._lanes import Lane
 from ._submission import Submission
@@ -60,14 +61,17 @@ def from_device(submission: Submission, array: DeviceArray) -> DeviceArray:
     health = submission.shared.healths[source]
     if health.lost:
         raise health.error()
-    if not (array.flags.c_contiguous or array.flags.f_contiguous):
-        try:
+    try:
+        if not (array.flags.c_contiguous or array.flags.f_contiguous):
             array = _made_contiguous(submission, array, source)
-        except Exception as error:
-            judged = health.judge(error)
-            raise judged from judged.__cause__
-    submission.hold(array)
-    return submission.shared.api.asarray(array)
+        submission.hold(array)
+        return submission.shared.api.asarray(array)
+    except Exception as error:
+        # Which of the two is lost, the error does not say.
+        if not is_sticky(error) or not submission.answers():
+            raise
+        lost = health.lose(error)
+    raise lost
 
 
 def from_dlpack(submission: Submission, array: Any) -> DeviceArray:

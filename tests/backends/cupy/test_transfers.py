@@ -250,19 +250,34 @@ def test_a_copy_from_a_lost_device_says_which_is_lost_and_the_other_goes_on(worl
     assert run(backend, lambda: backend.to_host(backend.to_device(np.ones(2), GPU))).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("step", [1, 2])
 def test_a_device_that_is_found_lost_while_another_copies_from_it_is_the_one_that_is_lost(
-    world: World, backend: CupyBackend
+    step: int, world: World, backend: CupyBackend
 ) -> None:
     there = run(backend, lambda: backend.to_device(np.arange(6.0), GPU1), GPU1)
     world.devices[1].lose(700)
 
     with pytest.raises(DeviceLostError, match="gpu:1 is lost") as raised:
-        run(backend, lambda: backend.to_device(there[::2], GPU))
+        run(backend, lambda: backend.to_device(there[::step], GPU))
     assert isinstance(raised.value.__cause__, CUDARuntimeError)
     assert raised.value.__cause__.__traceback__ is None
     with pytest.raises(DeviceLostError, match="gpu:1 is lost"):
         run(backend, lambda: None, GPU1)
     assert run(backend, lambda: backend.to_host(backend.to_device(np.ones(2), GPU))).tolist() == [1.0, 1.0]
+
+
+def test_a_device_that_is_found_lost_while_it_copies_from_another_is_the_one_that_is_lost(
+    world: World, backend: CupyBackend
+) -> None:
+    there = run(backend, lambda: backend.to_device(np.arange(6.0), GPU1), GPU1)
+
+    def work() -> Any:
+        world.devices[0].lose(700)
+        return backend.to_device(there, GPU)
+
+    with pytest.raises(DeviceLostError, match="gpu:0 is lost"):
+        run(backend, work)
+    assert run(backend, lambda: backend.to_host(there), GPU1).tolist() == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 # DLPack.
