@@ -67,6 +67,7 @@ class InlineRun:
             except BaseException as error:
                 explain_failure(self.plan, 0, error)
                 self.stop(error)
+                del self  # A frame that the error keeps may lead back to this one, and the run keeps the error.
                 return False
             self._position += 1
         if self._position < len(chunks):
