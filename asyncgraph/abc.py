@@ -195,7 +195,7 @@ class Backend(ABC):
         An asynchronous backend returns at once, and has `work` called by a thread of its own, with that device the
         current one; what is submitted to one device is begun in order. `done` is called by a thread of its own, too:
         with what `work` raised, if it did, and always after the device has done whatever was started; for several
-        submissions in any order. What a `work` that raised had been given is used by nobody.
+        submissions in any order. What a `work` that raised has computed is used by nobody.
 
         `work` calls kernels and transfers of this backend; all of the device's arrays that it is given are there. It
         may be called a second time if the device ran out of memory, after what others have submitted is done: it
