@@ -98,14 +98,24 @@ class Dispatcher:
             if self._health.lost:
                 raise self._health.error()
             lane = self._lanes.lease()
+            self._have_reaped(lane)
         except Exception as error:
             forget_frames(error)
             job.done(self._health.judge(error))
             return None
-        if lane not in self._reapers:
-            name = f"asyncgraph cupy {self._device} lane {len(self._reapers)}"
-            self._reapers[lane] = Reaper(name, self._health, self._lanes.give_back)
         return Submission(self._shared, self._device, lane, self._visiting)
+
+    def _have_reaped(self, lane: Lane) -> None:
+        if lane in self._reapers:
+            return
+        name = f"asyncgraph cupy {self._device} lane {len(self._reapers)}"
+        device = self._shared.api.device(self._device.index)
+        try:
+            self._reapers[lane] = Reaper(name, device, self._health, self._lanes.give_back)
+        except Exception:
+            # There may be no thread to be had: at the end of the process, or if there are too many.
+            self._lanes.give_back(lane)
+            raise
 
     def _launch(self, work: Callable[[], None], submission: Submission) -> BaseException | None:
         """Has `work` called on the submission's lane: what it raised."""

@@ -15,6 +15,7 @@ from typing import Final, final
 
 from asyncgraph.abc import Done
 
+from ._cuda_api import DeviceHandle
 from ._errors import Health, forget_frames
 from ._lanes import Lane
 from ._submission import Submission
@@ -24,7 +25,8 @@ from ._submission import Submission
 class Reaper:
     """A thread that sees to the end of one submission after another. Its queue may be filled by any thread."""
 
-    def __init__(self, name: str, health: Health, give_back: Callable[[Lane], None]) -> None:
+    def __init__(self, name: str, device: DeviceHandle, health: Health, give_back: Callable[[Lane], None]) -> None:
+        self._device: Final = device
         self._health: Final = health
         self._give_back: Final = give_back
         self._tasks: Final[SimpleQueue[Callable[[], object] | None]] = SimpleQueue()
@@ -53,6 +55,11 @@ class Reaper:
         self._thread.join()
 
     def _run(self) -> None:
+        try:
+            # After a copy, CuPy makes the thread's own device current again, which is else device 0, lost or not.
+            self._device.use()
+        except Exception as error:
+            self._health.lose(error)
         while True:
             task = self._tasks.get()
             if task is None:

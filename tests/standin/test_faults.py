@@ -150,3 +150,18 @@ def test_errors_survive_pickling() -> None:
     for error in errors:
         again = pickle.loads(pickle.dumps(error))
         assert (type(again), str(again)) == (type(error), str(error))
+
+
+@pytest.mark.parametrize(
+    "copy",
+    [lambda there, stream: there.get(stream=stream), lambda there, stream: there.set(np.zeros(2), stream=stream)],
+)
+def test_a_copy_fails_if_the_thread_s_own_device_is_lost_as_it_is_made_current_again(
+    copy: Callable[[Any, Any], object], cupy: Any, lost: Any
+) -> None:
+    with cupy.cuda.Device(1), cupy.cuda.Stream(non_blocking=True) as stream:
+        there = cupy.zeros(2)
+    with pytest.raises(CUDARuntimeError):
+        lost.synchronize()
+    with pytest.raises(CUDARuntimeError):
+        copy(there, stream)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 import numpy as np
@@ -107,7 +109,8 @@ def set_from_host(world: World, target: ndarray, source: Any, stream: Any) -> No
         layout.array[...] = memory
 
     queue = _queue_for(world, target, stream)
-    world.issue(queue, "h2d", "set", run, reads, spans([target]))
+    with _current(world, target.device_index):
+        world.issue(queue, "h2d", "set", run, reads, spans([target]))
 
 
 def to_host(world: World, source: ndarray, stream: Any, order: Any, out: Any, blocking: bool) -> Any:
@@ -136,11 +139,28 @@ def to_host(world: World, source: ndarray, stream: Any, order: Any, out: Any, bl
     def run() -> None:
         memory[...] = layout.array
 
-    if source.size:
-        world.issue(queue, "d2h", "get", run, spans([source]), [found[0]] if found else [])
-    if blocking:
-        world.synchronize(queue)
+    with _current(world, source.device_index):
+        if source.size:
+            world.issue(queue, "d2h", "get", run, spans([source]), [found[0]] if found else [])
+        if blocking:
+            world.synchronize(queue)
     return host
+
+
+@contextmanager
+def _current(world: World, device: int) -> Generator[None]:
+    """As CuPy does it around its copies: a device is the current one inside, and the one that was it before is again.
+
+    To make a device the current one can fail, also the one that was it before: a thread begins with device 0, lost or
+    not.
+    """
+    runtime = world.cupy.cuda.runtime
+    before = runtime.getDevice()
+    try:
+        runtime.setDevice(device)
+        yield
+    finally:
+        runtime.setDevice(before)
 
 
 def _queue_for(world: World, array: ndarray, stream: Any) -> StreamQueue:
@@ -260,14 +280,9 @@ def from_dlpack(world: World, array: Any, device: Any, copy: bool | None) -> Any
             )
         if kind != DLPACK_CUDA:
             raise TypeError(f"Unsupported array type: {kind}")
-        runtime = world.cupy.cuda.runtime
-        before = runtime.getDevice()
-        try:
-            runtime.setDevice(index)
+        with _current(world, index):
             stream = world.current_queue().ptr or LEGACY_STREAM
             capsule = array.__dlpack__(stream=stream, max_version=(1, 0), copy=copy)
-        finally:
-            runtime.setDevice(before)
     if not isinstance(capsule, Capsule) or capsule.world is not world:
         raise TypeError("not memory of a device of this world")
     return object.__new__(world.array_type).shares(capsule.allocation, capsule.layout, capsule.device)

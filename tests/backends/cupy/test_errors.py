@@ -11,7 +11,7 @@ import pytest
 
 from asyncgraph.abc import Device
 from asyncgraph.errors import DeviceLostError
-from asyncgraph_cupy import CupyBackend
+from asyncgraph_cupy import CupyBackend, _dispatcher
 from asyncgraph_cupy._lanes import Lane
 
 from ...standin.errors import CUDARuntimeError, OutOfMemoryError
@@ -315,6 +315,16 @@ def test_a_lost_device_is_noticed_while_a_large_result_is_fetched(world: World, 
         run(backend, lambda: backend.to_host(there))
 
 
+def test_a_large_result_is_fetched_although_another_device_is_lost(world: World, backend: CupyBackend) -> None:
+    """A thread begins with device 0 as its current one, which CuPy makes current again after each copy."""
+    negative, values = kernel(backend, "negative"), np.arange(20_000.0)
+    here, there = moved(backend), moved(backend, GPU1, count=20_000)
+    world.faults.lose(0)
+    with pytest.raises(DeviceLostError):
+        run(backend, lambda: negative(here))
+    assert run(backend, lambda: backend.to_host(there), GPU1).tolist() == values.tolist()
+
+
 def test_a_copy_that_says_that_the_device_is_lost_is_believed(world: World, backend: CupyBackend) -> None:
     there = moved(backend, count=20_000)
     world.faults.refuse_copy(0, "d2h", at=3, status=700)
@@ -426,6 +436,23 @@ def test_a_lane_that_cannot_be_made_fails_the_submission(
     with pytest.raises(CUDARuntimeError, match="out of memory"):
         run(backend, lambda: None)
     assert run(backend, lambda: 1) == 1
+
+
+def test_a_thread_that_cannot_be_had_fails_the_submission_and_no_other(
+    world: World, backend: CupyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, failures = _dispatcher.Reaper, [RuntimeError("can't start new thread")]
+
+    def made(*args: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return make(*args)
+
+    monkeypatch.setattr(_dispatcher, "Reaper", made)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        run(backend, lambda: None)
+    assert run(backend, lambda: 1) == 1
+    assert world.counts["stream"] == 1
 
 
 def test_without_a_gpu_devices_and_submissions_say_why(make_backend: MakeBackend, world: World) -> None:
