@@ -5,7 +5,7 @@ when the first kernel is compiled. So each device computes something. Whatever g
 and a text, for people, in `_TEXTS`.
 
 Nothing here writes a file or changes the environment. To count the devices initialises CUDA, after which a forked
-child cannot use it: `probe` is for the process, and the thread, that will.
+child cannot use it: `probe` is for the process that will.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, final
 
@@ -211,7 +212,7 @@ def details(status: CudaStatus | None) -> Mapping[str, object]:
 
 
 def probe(load: Callable[[], CudaApi], installed: Sequence[str] = ()) -> CudaStatus:
-    """Loads CuPy, counts the devices, and has each compute something, in the thread that calls.
+    """Loads CuPy, counts the devices, and has each compute something, in a thread that ends before this returns.
 
     It takes about a second for each device, and longer where kernels have never been compiled. Never raises an
     `Exception`.
@@ -239,11 +240,10 @@ def probe(load: Callable[[], CudaApi], installed: Sequence[str] = ()) -> CudaSta
     if _release(api.version) < LEAST_VERSION:
         return status("old_cupy", _text("old_cupy", known))
     try:
-        count = api.runtime.getDeviceCount()
+        devices = _probe_devices(api, api.runtime.getDeviceCount(), known)
     except Exception as error:
         code = _count_trouble(_code(error) or "cuda_failed", driver)
         return status(code, _text(code, known, detail=_said(error)))
-    devices = tuple([_probe_device(api, index, known) for index in range(count)])
     if not devices:
         code = _count_trouble("no_device", driver)
         return status(code, _text(code, known))
@@ -252,16 +252,33 @@ def probe(load: Callable[[], CudaApi], installed: Sequence[str] = ()) -> CudaSta
     return status("ok", "", devices)
 
 
+def _probe_devices(api: CudaApi, count: int, known: Mapping[str, str]) -> tuple[CudaDevice, ...]:
+    """What each device computes.
+
+    In a thread, as each is made its current device: to make the caller's own the current one again would fail where
+    that is device 0, and in use by others, whichever device was probed.
+    """
+    devices: list[CudaDevice] = []
+
+    def run() -> None:
+        devices.extend(_probe_device(api, index, known) for index in range(count))
+
+    thread = Thread(target=run, name="asyncgraph cupy probe", daemon=True)
+    thread.start()
+    thread.join()
+    return tuple(devices)
+
+
 def _probe_device(api: CudaApi, index: int, known: Mapping[str, str]) -> CudaDevice:
     name, total, capability = "", 0, ""
     try:
         about = api.runtime.getDeviceProperties(index)
         name, total = about["name"].decode(), about["totalGlobalMem"]
         capability = f"{about['major']}.{about['minor']}"
-        with api.device(index):
-            # A transfer there, two kernels that are compiled, and a transfer back.
-            array = api.asarray(np.arange(4, dtype="float32"))
-            value = float(api.xp.sum(api.xp.add(array, array)).get())
+        api.device(index).use()
+        # A transfer there, two kernels that are compiled, and a transfer back.
+        array = api.asarray(np.arange(4, dtype="float32"))
+        value = float(api.xp.sum(api.xp.add(array, array)).get())
         code, detail = ("ok", "") if value == 12 else ("wrong_result", f"0 + 2 + 4 + 6 = {value}")
     except Exception as error:
         code, detail = _code(error) or "kernel_failed", _said(error)

@@ -105,6 +105,15 @@ def test_a_gpu_that_fails_takes_no_other_with_it(site: Path, monkeypatch: pytest
     )
 
 
+def test_a_gpu_that_is_in_use_by_others_takes_no_other_with_it_though_threads_begin_with_it() -> None:
+    """To make it the current one fails, also where that is done to leave another one."""
+    world = World(devices=3)
+    world.devices[0].lose(46)
+    status = probe(lambda: CudaApi.load(world.cupy, world.cupyx))
+    assert [one.code for one in status.devices] == ["busy", "ok", "ok"]
+    assert world.cupy.cuda.runtime.getDevice() == 0
+
+
 def test_if_all_fail_the_reason_of_each_is_given(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fails = using(f"{raising(46)}\ndef count(): return 2")
     status = probed(SetUp("busy", "", fails), site, monkeypatch)
