@@ -10,7 +10,7 @@ otherwise, and is computed here as NumPy does:
 - sums and products in another dtype, for which NumPy converts each element before it adds;
 - `std` and `var` with a correction that leaves nothing to divide by: infinity, unless all elements are equal;
 - limits that are NaN in `clip`, which are no limits to CuPy; and clipped complex numbers;
-- `arange` in an integer dtype by steps that wrap around, or are no integers; and of floats, in the last bits;
+- `arange` in an integer dtype by steps that wrap around, or are no integers; of floats, in the last bits; of booleans;
 - what is joined of three dtypes or more, or of numbers;
 - `linspace` of complex numbers, fill values that are complex, `meshgrid` of one vector, which is a copy, and of rank 0.
 """
@@ -78,7 +78,8 @@ def _is_above_floor(xp: Namespace, rest: Array, divisor: Array) -> Array:
 
 def _clip(xp: Namespace, x: Array, low: Array, high: Array) -> Array:
     array = as_array(xp, x)
-    if is_number(low) and is_number(high) and array.dtype.kind != "c":
+    numbers = is_number(low) and is_number(high)
+    if numbers and low == low and high == high and array.dtype.kind != "c":
         return xp.clip(array, low, high)
     # Two promotions, one after the other, may give another dtype than all three at once.
     common = np.result_type(*[one if is_number(one) else one.dtype for one in (x, low, high)])
@@ -135,9 +136,9 @@ def _vecdot(xp: Namespace, x1: Array, x2: Array, *, axis: int = -1) -> Array:
 
 
 def _arange(xp: Namespace, start: float, stop: float, step: float, *, dtype: DType) -> Array:
-    if dtype.kind == "b":
-        return xp.arange(start, stop, step, dtype=dtype)
     count = max(0, ceil((stop - start) / step))
+    if dtype.kind == "b" and count > 2:
+        raise TypeError(f"arange of booleans has at most two, got {count}")
     # NumPy converts the first two elements, and goes on by their difference; integers wrap around modulo 2**64.
     wide = _WIDE.get(dtype.kind, np.result_type(dtype, "float32"))
     both = start, start + step if count > 1 else start
@@ -146,7 +147,7 @@ def _arange(xp: Namespace, start: float, stop: float, step: float, *, dtype: DTy
     return xp.astype(xp.add(ramp, first.item()), dtype, copy=False)
 
 
-_WIDE: Final = {"i": np.dtype("uint64"), "u": np.dtype("uint64")}
+_WIDE: Final = {"b": np.dtype("uint8"), "i": np.dtype("uint64"), "u": np.dtype("uint64")}
 
 
 def _linspace(xp: Namespace, start: complex, stop: complex, *, dtype: DType, **options: Any) -> Array:

@@ -43,7 +43,11 @@ def from_host(submission: Submission, array: HostArray) -> DeviceArray:
     if array.nbytes < _SMALL_BYTES:
         # Pinned memory, which NumPy never owns, CuPy would read when the device gets there, and not now.
         own = array.flags.owndata and array.dtype.isnative
-        return submission.shared.api.asarray(array if own else array.astype(dtype, subok=False))
+        array = array if own else array.astype(dtype, subok=False)
+        if array.ndim or dtype.kind not in "fc" or array:
+            return submission.shared.api.asarray(array)
+        # CuPy fills an array of rank 0, and with bytes of zero for any zero: the sign would be lost.
+        return submission.shared.api.asarray(array.reshape(1)).reshape()
     if array.flags.f_contiguous and not array.flags.c_contiguous:
         return _upload(submission, array.T, dtype).T
     return _upload(submission, array, dtype)

@@ -198,7 +198,9 @@ class ndarray:
         return launch(self._world, "copy", lambda a, order: np.array(a, order=order), [self], {"order": order})
 
     def fill(self, value: Any) -> None:
-        indexing.assign(self, (), value, "fill")
+        # What equals zero is made of zero bytes, also if it has a sign.
+        is_zero = self.flags.c_contiguous and bool(np.asarray(value, self.dtype) == 0)
+        indexing.assign(self, (), 0 if is_zero else value, "fill")
 
     # Elements.
 

@@ -25,6 +25,7 @@ _NUMPY: dict[str, Function] = {
     "power": lambda x1, x2, **options: _power(x1, x2, **options),
     "take": lambda a, indices, **options: np.take(a, indices, mode="wrap", **options),
     "arange": lambda start, **options: _arange(start, **options),
+    "clip": lambda a, a_min, a_max: _clip(a, a_min, a_max),
 }
 """Where NumPy's function of that name is not what CuPy's is: it names or orders parameters differently, or raises."""
 
@@ -40,7 +41,15 @@ def _power(x1: Any, x2: Any, **options: Any) -> Any:
 
 def _arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Any:
     first, last = (0, start) if stop is None else (start, stop)
-    return np.arange(first, last, step, dtype=dtype)
+    result = np.arange(first, last, step, dtype=dtype)
+    # CuPy takes the step off where NumPy adds it.
+    return np.array([first, first - step], dtype) if result.dtype == bool and result.size == 2 else result
+
+
+def _clip(a: Any, low: Any, high: Any) -> Any:
+    """What compares with nothing, a limit that is NaN, is none."""
+    within = np.where(np.less(a, low), low, np.where(np.greater(a, high), high, a))
+    return np.where(np.greater(low, high), high, within).astype(np.clip(a, low, high).dtype)
 
 
 def namespace(world: World) -> dict[str, Any]:

@@ -147,6 +147,8 @@ def test_the_dtype_of_a_clip_is_that_of_all_three_at_once(call: Calling) -> None
 def test_a_limit_that_is_nan_makes_nan(call: Calling) -> None:
     x, low, high = np.array([1.0, 2.0]), np.array([np.nan, 0.0]), np.array([3.0, np.nan])
     same(call("clip", x, low, high), np.clip(x, low, high))
+    for limits in ((np.nan, 1.5), (1.5, np.nan)):
+        same(call("clip", x, *limits), np.clip(x, *limits))
 
 
 @pytest.mark.parametrize("op", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
@@ -168,7 +170,7 @@ def test_a_python_integer_of_any_size_is_added_to_floats(call: Calling) -> None:
     ("start", "stop", "step", "dtype"),
     [
         (0, 5, 1, "uint8"), (5, 0, -1, "uint8"), (5, 0, -2, "uint64"), (0.5, 4, 1, "int64"), (0, 3, 0.5, "int32"),
-        (10, 0, -0.75, "int16"), (0, 0, 1, "uint32"), (3, 1, 1, "uint8"), (0, 1, 0.25, "float16"), (0, 2, 1, "bool"),
+        (10, 0, -0.75, "int16"), (0, 0, 1, "uint32"), (3, 1, 1, "uint8"), (0, 1, 0.25, "float16"), (0, 2, 1, "bool"), (1, 3, 1, "bool"),
         (1, 9, 3, "complex64"), (-5, 5, 3, "int8"), (1e10, 1e10 + 9, 0.1, "float64"), (2**63, 2**63 + 4, 1, "uint64"),
         (0, 3000, 1, "float16"), (0.1, 0.2, 5, "float32"), (-1.5, 3, 1, "int16"),
     ],
@@ -176,6 +178,11 @@ def test_a_python_integer_of_any_size_is_added_to_floats(call: Calling) -> None:
 def test_an_arange_is_numpys(start: Any, stop: Any, step: Any, dtype: str, call: Calling) -> None:
     result = call("arange", start, stop, step, dtype=np.dtype(dtype))
     assert result.tobytes() == np.arange(start, stop, step, dtype=np.dtype(dtype)).tobytes()
+
+
+def test_a_range_of_more_than_two_booleans_is_refused_as_by_numpy(call: Calling) -> None:
+    with pytest.raises(TypeError, match="booleans"):
+        call("arange", 0, 3, 1, dtype=np.dtype("bool"))
 
 
 @pytest.mark.parametrize("num", [0, 1, 2, 5])

@@ -52,6 +52,15 @@ def test_an_array_comes_back_as_it_was_whatever_its_memory(case: str, backend: C
         assert back.flags.owndata, name
 
 
+@pytest.mark.parametrize("value", [np.float16(-0.0), np.float64(-0.0), np.complex64(complex(0.0, -0.0))], ids=repr)
+@pytest.mark.parametrize("shape", [(), (1,), (2, 2)])
+def test_zero_keeps_its_sign(value: Any, shape: tuple[int, ...], backend: CupyBackend) -> None:
+    array = np.full(shape, value)
+    back = run(backend, lambda: backend.to_host(backend.to_device(array, GPU)))
+    assert (back.dtype, back.shape) == (array.dtype, shape)
+    assert back.tobytes() == array.tobytes()
+
+
 @pytest.mark.parametrize("rows", [3, 3000])
 def test_fortran_s_order_is_kept_and_the_bytes_of_another_machine_are_put_right(
     rows: int, backend: CupyBackend
