@@ -170,9 +170,10 @@ def test_a_python_integer_of_any_size_is_added_to_floats(call: Calling) -> None:
     ("start", "stop", "step", "dtype"),
     [
         (0, 5, 1, "uint8"), (5, 0, -1, "uint8"), (5, 0, -2, "uint64"), (0.5, 4, 1, "int64"), (0, 3, 0.5, "int32"),
-        (10, 0, -0.75, "int16"), (0, 0, 1, "uint32"), (3, 1, 1, "uint8"), (0, 1, 0.25, "float16"), (0, 2, 1, "bool"), (1, 3, 1, "bool"),
+        (10, 0, -0.75, "int16"), (0, 0, 1, "uint32"), (3, 1, 1, "uint8"), (0, 1, 0.25, "float16"), (0, 2, 1, "bool"),
         (1, 9, 3, "complex64"), (-5, 5, 3, "int8"), (1e10, 1e10 + 9, 0.1, "float64"), (2**63, 2**63 + 4, 1, "uint64"),
         (0, 3000, 1, "float16"), (0.1, 0.2, 5, "float32"), (-1.5, 3, 1, "int16"),
+        (1, 3, 1, "bool"),
     ],
 )  # fmt: skip
 def test_an_arange_is_numpys(start: Any, stop: Any, step: Any, dtype: str, call: Calling) -> None:
