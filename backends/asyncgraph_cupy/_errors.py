@@ -29,6 +29,7 @@ _CALLS: Final = {"CUDARuntimeError", "CUDADriverError"}
 
 _STICKY: Final = {
     214: "uncorrectable ECC error",
+    226: "contained error",
     700: "illegal address",
     702: "launch timeout",
     709: "context is destroyed",
@@ -39,6 +40,7 @@ _STICKY: Final = {
     717: "invalid address space",
     718: "invalid program counter",
     719: "launch failure",
+    721: "tensor memory leak",
     999: "unknown error",
 }
 """Statuses after which every call for the device fails, in this process, for ever."""

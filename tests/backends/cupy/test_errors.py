@@ -19,7 +19,7 @@ from ...standin.world import World
 from .conftest import MakeBackend
 from .submitting import GPU, GPU1, SECONDS, Submitted, kernel, run
 
-STICKY = (214, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 999)
+STICKY = (214, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999)
 
 
 def of_library(kind: str, status: int, name: str = "status") -> Exception:
