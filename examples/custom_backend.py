@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,12 +19,12 @@ import asyncgraph as ag
 from asyncgraph.abc import Array, Backend, Capabilities, Device, Done, Kernel, Spec, array_api_kernel
 
 
-@dataclass(frozen=True, eq=False)
 class Block:
     """Values in a device's memory. It is no NumPy array, so that whoever forgets to move it gets an error."""
 
-    values: np.ndarray
-    device: Device
+    def __init__(self, values: np.ndarray, device: Device) -> None:
+        self.values, self.device = values, device
+        self.shape, self.dtype = values.shape, values.dtype
 
 
 class PoolBackend(Backend):

@@ -32,8 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     try:
         return prove(asked.backend)
-    except (BackendNotFoundError, ModuleNotFoundError) as error:
+    except BackendNotFoundError as error:
         print(error, file=sys.stderr)
+        return 2
+    except ModuleNotFoundError as error:
+        print(f"the conformance kit needs pytest: {error}\n  pip install pytest", file=sys.stderr)
         return 2
 
 

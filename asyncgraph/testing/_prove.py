@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from ._kit.base import KitBase
 
 _WIDTH: Final = 120
+_SHOWN: Final = 40
+"""How many tests are named that fail, or are left out, for the same reason."""
+
 _OUTCOMES: Final = ("passed", "failed", "expected failures", "skipped")
 _FILE: Final = f"from {__name__} import kit_for\n\nTestBackend = kit_for({{!r}})\n"
 
@@ -30,6 +33,7 @@ def prove(name: str) -> int:
 
     Raises:
         BackendNotFoundError: there is no such backend.
+        ModuleNotFoundError: pytest is not installed.
     """
     import pytest
 
@@ -43,6 +47,8 @@ def prove(name: str) -> int:
         (path / "test_backend.py").write_text(_FILE.format(name))
         options = ["-q", "--tb=no", "--no-header", "--no-summary", "-p", "no:cacheprovider", "-p", "no:asyncio"]
         code = int(pytest.main([folder, "-c", str(path / "pytest.ini"), *options], plugins=[account]))
+    if account.error is not None:
+        raise account.error
     print(*account.lines(name), sep="\n")
     return code or (0 if account.counts["passed"] else 1)
 
@@ -63,6 +69,8 @@ def kit_for(name: str) -> type[KitBase]:
 
 
 def _look_up(name: str) -> Callable[[], Any]:
+    from ._kit.base import KitBase
+
     module, colon, attribute = name.partition(":")
     if not colon:
         return type(registry.backend(name))
@@ -72,8 +80,11 @@ def _look_up(name: str) -> Callable[[], Any]:
         found: object = getattr(import_module(module), attribute)
     except (ImportError, AttributeError) as error:
         raise BackendNotFoundError(f"there is no backend {name!r}: {type(error).__name__}: {error}") from error
-    if not callable(found):
-        raise BackendNotFoundError(f"{name!r} is neither a class nor a function, but {found!r}")
+    if not callable(found) or (isinstance(found, type) and not issubclass(found, (Backend, KitBase))):
+        raise BackendNotFoundError(
+            f"{name!r} is {found!r}\n"
+            "  expected: a class of asyncgraph.abc.Backend, a function that makes one, or a BackendConformance"
+        )
     return cast("Callable[[], Backend]", found)
 
 
@@ -85,12 +96,14 @@ class _Account:
         groups: the groups of the tests, by their ids.
         counts: how many tests there were of each outcome.
         tests: for each outcome that has a reason: the names of the tests of each reason.
+        error: why there are no tests; `None` if there are.
     """
 
     def __init__(self) -> None:
         self.groups: Final[dict[str, str]] = {}
         self.counts: Final[Counter[str]] = Counter()
         self.tests: Final[dict[str, dict[str, list[str]]]] = {one: {} for one in _OUTCOMES[1:]}
+        self.error: BaseException | None = None
         self._by_group: Final[Counter[tuple[str, str]]] = Counter()
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -111,10 +124,12 @@ class _Account:
             name = report.nodeid.rpartition("::")[2]
             self.tests[outcome].setdefault(expected or _reason(report), []).append(name)
 
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+    def pytest_exception_interact(
+        self, call: pytest.CallInfo[Any], report: pytest.TestReport | pytest.CollectReport
+    ) -> None:
         """Called by pytest: there may be no such module, or class."""
-        if report.failed:
-            self.tests["failed"].setdefault(_reason(report), []).append(report.nodeid)
+        if report.when == "collect" and call.excinfo is not None:
+            self.error = call.excinfo.value
 
     def lines(self, name: str) -> Iterator[str]:
         """A table with a line for each group, and below it what has a reason, by reason."""
@@ -133,10 +148,12 @@ class _Account:
                 yield f"\n{outcome}:"
             for reason, names in reasons.items():
                 yield f"  {reason}"
-                yield fill(", ".join(names), _WIDTH, initial_indent="    ", subsequent_indent="    ")
+                more = [f"and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+                text = ", ".join([*names[:_SHOWN], *more])
+                yield fill(text, _WIDTH, initial_indent="    ", subsequent_indent="    ", break_on_hyphens=False)
 
 
-def _reason(report: pytest.TestReport | pytest.CollectReport) -> str:
+def _reason(report: pytest.TestReport) -> str:
     """Why a test was skipped; or a line of what was raised."""
     longrepr: Any = report.longrepr
     if isinstance(longrepr, tuple):

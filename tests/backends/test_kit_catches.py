@@ -104,6 +104,10 @@ FAULTS: dict[tuple[Any, str], str] = {
         "to_device gives another device zeros",
         "test_values_go_from_device_to_device_where_that_is_declared",
     ): "x00",
+    (
+        "to_device says where it is not",
+        "test_an_op_that_computes_on_a_device_is_given_its_arrays_and_checked_by_theirs",
+    ): "ElsewhereArray",
     ("to_host gives a class of its own", "test_results_for_the_host_are_numpy_arrays"): "OwnArray",
     ("to_host gives a class of its own", "test_user_ops_get_numpy_arrays_and_give_them_back"): "OwnArray",
     ("from_dlpack gives another", "test_a_result_on_a_device_is_fed_back_over_dlpack_without_a_transfer"): "0.0, 0.0",

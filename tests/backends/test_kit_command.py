@@ -72,8 +72,24 @@ def test_a_backend_that_there_is_not_is_an_error_that_says_so(folder: Path) -> N
     assert (run.returncode, run.stdout) == (2, "")
 
     run = python(folder, "-m", "asyncgraph.testing", "--backend", "kit_of:Nothing")
-    assert "there is no backend 'kit_of:Nothing': AttributeError: module 'kit_of' has no attribute" in run.stdout
+    assert run.stderr.startswith(
+        "there is no backend 'kit_of:Nothing': AttributeError: module 'kit_of' has no attribute"
+    )
     assert run.returncode == 2
+
+    run = python(folder, "-m", "asyncgraph.testing", "--backend", "asyncgraph.abc:Device")
+    assert run.stderr == (
+        "'asyncgraph.abc:Device' is <class 'asyncgraph.abc.Device'>\n"
+        "  expected: a class of asyncgraph.abc.Backend, a function that makes one, or a BackendConformance\n"
+    )
+    assert run.returncode == 2
+
+
+def test_without_pytest_the_command_says_that_it_is_needed(folder: Path) -> None:
+    (folder / "pytest.py").write_text("raise ModuleNotFoundError(\"No module named 'pytest'\")")
+    run = python(folder, "-m", "asyncgraph.testing", "--backend", "numpy")
+    assert run.stderr == "the conformance kit needs pytest: No module named 'pytest'\n  pip install pytest\n"
+    assert (run.returncode, run.stdout) == (2, "")
 
 
 def test_the_groups_are_markers_that_pytest_knows(folder: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from ... import ops
+from ..._exec.launch import launch
 from ..._graph.building import constant, placeholder
 from ..._graph.graph import Graph
 from ..._graph.node import Node
@@ -110,6 +111,29 @@ class Placement(KitBase, ABC):
         assert seen == [np.ndarray]
 
     @group("placement")
+    def test_an_op_that_computes_on_a_device_is_given_its_arrays_and_checked_by_theirs(
+        self, watching: WatchingBackend
+    ) -> None:
+        """By `shape` and `dtype`, which arrays of a device have, whether they were moved there or computed."""
+        dtype = self.a_float()
+        seen: list[Device | None] = []
+
+        @op(on_device=True, spec=f"{dtype}[n]")
+        async def same(value: Array) -> Array:
+            seen.append(watching.device_of(value))
+            return await launch(_itself, value)
+
+        for one in watching.devices():
+            with Graph() as graph:
+                x = placeholder(dtype, ("n",))
+                with device(str(one)):
+                    nodes = [same(x), same(x * x)]
+            with BlockingSession(graph) as session:
+                moved, computed = session.run(nodes, {x: [1, 2]}).results
+            assert (moved.tolist(), computed.tolist()) == ([1, 2], [1, 4])
+        assert seen == [one for one in watching.devices() for _ in range(2)]
+
+    @group("placement")
     def test_many_runs_at_once_do_not_mix(self, watching: WatchingBackend) -> None:
         """Each gets the values of its own feeds."""
         with Graph() as graph:
@@ -146,6 +170,10 @@ class Placement(KitBase, ABC):
             assert watching.taken.count(str(one)) == 1
             assert _read(watching, second) == [1, 16]
             watching.to_hosts.clear()
+
+
+def _itself(value: Array) -> Array:
+    return value
 
 
 def _read(watching: WatchingBackend, array: Array) -> list[float]:
