@@ -22,6 +22,7 @@ Sections of asyncgraph, through its public API:
     ag-results      on the host and on the device; arrays of the device that are fed
     ag-cancel       a storm of cancellations; all memory is back
     ag-oom          a run that needs too much memory, and the runs beside and after it
+    ag-end          a process that has used the device, and ends
     ag-lost         a context that is lost: the runs that fail, and those of the host, which go on
     ag-conformance  the conformance kit on the real backend, last, in all the time that is left
 

@@ -1,4 +1,4 @@
-"""What needs a process of its own: the first of everything, and a context that is lost.
+"""What needs a process of its own: the first of everything, the end of a process, and a context that is lost.
 
 `python -m asyncgraph.testing.gpu_checks._children NAME DEVICE` prints what was found as one line of JSON, the last.
 """
@@ -23,6 +23,7 @@ from ... import ops
 from ..._graph.building import placeholder
 from ..._graph.graph import Graph
 from ..._graph.scopes import device as on_device
+from ..._session.args import RunOptions
 from ..._session.session import Session
 from ...abc import Device
 from ._rawkernels import spin, wild_write
@@ -37,7 +38,12 @@ UFUNCS: Final = ("sin", "cos", "tan", "exp", "log1p", "sinh", "cosh", "expm1", "
 
 
 def call_child(subject: Subject, name: str) -> Found:
-    """What a child found on the subject's device.
+    """What a child found on the subject's device. Raises what `run_child` does."""
+    return cast("Found", json.loads(run_child(subject, name).stdout.splitlines()[-1]))
+
+
+def run_child(subject: Subject, name: str) -> subprocess.CompletedProcess[str]:
+    """A child that is over, with what it printed.
 
     Raises:
         RuntimeError: it failed; the text has the end of what it printed.
@@ -48,10 +54,9 @@ def call_child(subject: Subject, name: str) -> Found:
     with tempfile.TemporaryDirectory(prefix="gpu_checks") as cache:
         environment = {**os.environ, "CUPY_CACHE_DIR": cache} if name == "cold_start" else None
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=limit_s, check=False)
-    lines = done.stdout.splitlines()
-    if done.returncode or not lines:
+    if done.returncode or not done.stdout:
         raise RuntimeError(f"the child {name!r} ended with {done.returncode}: {done.stderr[-2000:]}")
-    return cast("Found", json.loads(lines[-1]))
+    return done
 
 
 def cold_start(device: Device) -> Found:
@@ -151,6 +156,24 @@ async def _end_of(run: Awaitable[object]) -> str:
     return "done"
 
 
+def ends(subject: Subject) -> Found:
+    """A product of matrices, which stays on the device until the process ends; nothing but the session is closed."""
+    with Graph() as graph:
+        x = placeholder("float32", ("n", "n"))
+        y = ops.matmul(x, x)
+
+    async def run() -> object:
+        async with Session(graph, config=subject.config) as session:
+            return (await session.run(y, {x: np.eye(64, dtype=np.float32)}, options=_ON_DEVICE)).results
+
+    _kept.append(asyncio.run(run()))
+    return {"kept": type(_kept[0]).__name__}
+
+
+_ON_DEVICE: Final = RunOptions(results="device")
+_kept: Final[list[object]] = []
+
+
 def _lose(device: Device, look: Callable[[Subject, Callable[[], None]], Found]) -> Found:
     subject = find(device)
     return look(subject, wild_write(subject))
@@ -158,17 +181,22 @@ def _lose(device: Device, look: Callable[[Subject, Callable[[], None]], Found]) 
 
 _CHILDREN: Final[Mapping[str, Callable[[Device], Found]]] = {
     "cold_start": cold_start,
+    "ends": lambda device: ends(find(device)),
     "sticky": lambda device: _lose(device, sticky),
     "lost": lambda device: _lose(device, lost),
 }
 
 
+_LOSE: Final = frozenset({"sticky", "lost"})
+
+
 def main(name: str, device: str) -> None:
-    """Prints what a child finds, and ends the process at once: not much works in it any more."""
+    """Prints what a child finds. Where the device was lost, the process ends at once: not much works in it any more."""
     faulthandler.dump_traceback_later(_MOST_S, exit=True)
     kind, _, index = device.partition(":")
     print(json.dumps(_CHILDREN[name](Device(kind, int(index)))), flush=True)
-    os._exit(0)
+    if name in _LOSE:
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ _ALL: Final = (
     Section("ag-results", 10, (_sessions.results_on_the_device, _sessions.tensors_of_torch)),
     Section("ag-cancel", 15, (_survival.cancellations,)),
     Section("ag-oom", 10, (_survival.too_much_memory,)),
+    Section("ag-end", 10, (_survival.end_of_a_process,)),
     Section("ag-lost", 25, (_survival.lost_device,)),
     # Last: it has more to do on an empty cache of kernels than there is time for.
     Section("ag-conformance", None, (_conformance.conformance,)),

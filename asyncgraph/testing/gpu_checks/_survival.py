@@ -1,4 +1,4 @@
-"""What is left when runs end badly: the sections `ag-cancel`, `ag-oom` and `ag-lost`."""
+"""What is left when runs, or a process, end: the sections `ag-cancel`, `ag-oom`, `ag-end` and `ag-lost`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ... import ops
 from ..._graph.building import placeholder
 from ..._graph.graph import Graph
 from ..._session.session import Session
-from ._children import call_child
+from ._children import call_child, run_child
 from ._graphs import chain, is_right, numbers
 from ._rows import Row, fact, figure, holds
 from ._runner import on_a_card
@@ -97,6 +97,17 @@ async def _too_much(subject: Subject, beside: int = 8) -> list[Row]:
 def dict_text(counts: Counter[str]) -> str:
     """Counts, for a row."""
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"
+
+
+@on_a_card
+def end_of_a_process(subject: Subject) -> Iterator[Row]:
+    """A process that has used the device, and leaves a result there, ends by itself and without a word."""
+    yield from end_of_a_process_rows(run_child(subject, "ends").stderr)
+
+
+def end_of_a_process_rows(said: str) -> Iterator[Row]:
+    """What is to be thought of what `ends` said on its way, such as that an exception was ignored."""
+    yield holds("what a process says that ends", not said, " ".join(said.split())[-400:] or "nothing", "nothing")
 
 
 @on_a_card

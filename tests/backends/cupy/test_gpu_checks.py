@@ -25,7 +25,8 @@ from asyncgraph._registry import registry
 from asyncgraph.abc import Backend, Device
 from asyncgraph.testing import BackendConformance
 from asyncgraph.testing.gpu_checks import __main__ as command
-from asyncgraph.testing.gpu_checks._children import UFUNCS, call_child, lost, sticky
+from asyncgraph.testing.gpu_checks import _children
+from asyncgraph.testing.gpu_checks._children import UFUNCS, call_child, ends, lost, sticky
 from asyncgraph.testing.gpu_checks._conformance import EXPECTED_FAILURES
 from asyncgraph.testing.gpu_checks._graphs import STEPS
 from asyncgraph.testing.gpu_checks._hazards import lost_context_rows
@@ -35,7 +36,7 @@ from asyncgraph.testing.gpu_checks._rows import Row, Verdict, fact, figure, hold
 from asyncgraph.testing.gpu_checks._runner import INTERRUPTED, Check, Section, finish, on_a_card, run
 from asyncgraph.testing.gpu_checks._sections import SECTIONS
 from asyncgraph.testing.gpu_checks._subject import Subject
-from asyncgraph.testing.gpu_checks._survival import lost_device_rows
+from asyncgraph.testing.gpu_checks._survival import end_of_a_process_rows, lost_device_rows
 from asyncgraph_numpy import NumpyBackend
 
 from ...standin.world import World
@@ -274,6 +275,7 @@ NEEDS_A_CARD = {
     "hazard": ["lost context"],
     "num": ["single values", "repeated", "exchange with torch"],
     "ag-results": ["a tensor of torch is fed"],
+    "ag-end": ["end of a process"],
     "ag-lost": ["lost device"],
 }
 """By section, the checks that nothing stands in for."""
@@ -364,6 +366,16 @@ def test_a_child_that_fails_says_what_it_failed_of(stand_in: Subject) -> None:
         RuntimeError, match=r"the child 'sticky' ended with 1: (.|\n)*no backend has the device 'gpu:99'"
     ):
         call_child(replace(stand_in, device=Device("gpu", 99)), "sticky")
+
+
+def test_a_process_is_to_end_without_a_word(stand_in: Subject, world: World) -> None:
+    with registry.lend(stand_in.backend):
+        assert ends(stand_in) == {"kept": "ndarray"}
+    _children._kept.clear()
+    world.check()
+    (silent,), (told,) = end_of_a_process_rows(""), end_of_a_process_rows("Exception ignored in:\n <function>")
+    assert (silent.verdict, told.verdict) == (Verdict.OK, Verdict.FAILED)
+    assert told.value == "Exception ignored in: <function>"
 
 
 def test_runs_of_a_lost_device_fail_and_those_of_the_host_go_on(world: World, stand_in: Subject) -> None:
