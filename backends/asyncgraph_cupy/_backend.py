@@ -31,8 +31,8 @@ class CupyBackend(Backend):
     Nothing is imported or asked of a GPU before `devices` is called, and no thread is there before the first `submit`.
     After `close`, a `submit` begins anew; what is lost stays lost.
 
-    CuPy compiles a kernel when it is first called with such dtypes, which takes about 0.1 s and keeps the device's other
-    submissions waiting. It keeps kernels on disk, for later processes.
+    CuPy compiles a kernel when it is first called with such dtypes, which takes about 0.1 s and keeps the device's
+    other submissions waiting. It keeps kernels on disk, for later processes.
 
     Memory of results that are left on a device is CuPy's, given out on the lane that computed them. Use them on any
     stream; but before you drop one that a kernel of yours still reads, wait for that kernel.
