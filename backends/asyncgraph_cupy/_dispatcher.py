@@ -167,6 +167,7 @@ class Dispatcher:
         for one in self._reapers.values():
             one.close()
         self._reapers.clear()
+        _kept.extend(lane for index, lane in self._visiting.items() if self._shared.healths[index].lost)
         if self._health.lost:
             _kept.extend([*self._lanes.made, *self._visiting.values()])
             return

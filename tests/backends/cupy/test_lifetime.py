@@ -18,6 +18,7 @@ from asyncgraph_cupy._reaper import Reaper
 from asyncgraph_cupy._submission import Submission
 
 from ...standin.clocks import RaceError
+from ...standin.errors import CUDARuntimeError
 from ...standin.world import World
 from .conftest import MakeBackend
 from .submitting import GPU, GPU1, SECONDS, Submitted, kernel, run
@@ -200,6 +201,28 @@ def test_streams_are_gone_when_the_backend_is_closed_also_if_an_error_is_kept(
     gc.collect()
     assert error is not None
     assert [one() for one in made] == [None]
+
+
+def test_a_stream_of_a_lost_device_is_never_destroyed_though_another_one_had_it(
+    world: World, backend: CupyBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To destroy it would call CUDA for the lost device, which fails where nobody can catch it."""
+    make, made = Lane.__init__, dict[int, weakref.ref[Lane]]()
+    there = run(backend, lambda: backend.to_device(np.arange(8.0), GPU))
+
+    def making(lane: Lane, api: Any) -> None:
+        make(lane, api)
+        made[world.current_device.index] = weakref.ref(lane)
+
+    def fail() -> None:
+        raise CUDARuntimeError(700)
+
+    monkeypatch.setattr(Lane, "__init__", making)
+    run(backend, lambda: backend.to_host(there[::2]), GPU1)
+    assert isinstance(Submitted(backend, GPU, fail).error(), DeviceLostError)
+    backend.close()
+    gc.collect()
+    assert {device: lane() is not None for device, lane in made.items()} == {1: False, 0: True}
 
 
 def test_an_error_that_is_kept_keeps_nothing_of_its_submission(world: World, backend: CupyBackend) -> None:
