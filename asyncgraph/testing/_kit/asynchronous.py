@@ -204,8 +204,8 @@ class Asynchronous(KitBase, ABC):
                 task = await run.start(session.run(z, {x: self._fed(made)}))
                 if not watching.tells_what_is_alive:
                     pytest.skip("its arrays take no weak references")
-                assert alive(made) == 2, "what was fed, or what a user op returned, is gone"
-                assert watching.alive("square") == 1, "what an earlier work gave is gone"
+                assert alive(made, 2) == 2, "what was fed, or what a user op returned, is gone"
+                assert watching.alive("square", 1) == 1, "what an earlier work gave is gone"
                 run.release()
                 assert (await task).results.tolist() == [1, 7]
 
@@ -232,7 +232,7 @@ class Asynchronous(KitBase, ABC):
                     for _ in range(2):
                         await (_cancel(task) if ended_by == "cancel" else asyncio.sleep(0.15))
                         assert not task.done(), "a run ended before the device was done"
-                    assert alive(made) == 1, "what was fed is gone, while the device reads it"
+                    assert alive(made, 1) == 1, "what was fed is gone, while the device reads it"
                     run.release()
                     with pytest.raises(raises):
                         await task

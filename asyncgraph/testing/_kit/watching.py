@@ -120,11 +120,11 @@ class WatchingBackend(Backend):
         # NumPy's arrays are on its one device, wherever they come from.
         return self._devices[0] if self.capabilities.host_arrays else None
 
-    def alive(self, made_by: str | None = None) -> int:
+    def alive(self, made_by: str | None = None, expected: int = 0) -> int:
         """How many of the arrays that kernels and transfers have given, or those of that name alone, are there."""
         with self._changed:
             seen = [one.array for one in self._seen.values() if made_by in (None, one.made_by)]
-        return alive(seen)
+        return alive(seen, expected)
 
     @property
     def tells_what_is_alive(self) -> bool:
@@ -216,14 +216,14 @@ class _Seen:
             self.is_weak = False
 
 
-def alive(arrays: Sequence[Callable[[], Array | None]]) -> int:
-    """How many arrays of these weak references are there, and stay there.
+def alive(arrays: Sequence[Callable[[], Array | None]], expected: int = 0) -> int:
+    """How many arrays of these weak references are there, and stay there, if they are more than expected.
 
     Those do not count that wait for the garbage collector, which leaves to the next time what finalizers have looked
     at; nor those that a thread is about to let go, which has just said that a device is done.
     """
     for _ in range(_LOOKS):
-        if not any(one() is not None for one in arrays):
+        if sum(one() is not None for one in arrays) <= expected:
             break
         gc.collect()
         sleep(_BETWEEN_LOOKS_S)

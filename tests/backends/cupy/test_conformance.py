@@ -24,7 +24,7 @@ def nothing_is_left() -> None:
 def world() -> Iterator[World]:
     """Two GPUs that there are not, for all tests."""
     with pytest.MonkeyPatch.context() as patch:
-        world = World(devices=2, seed=1)
+        world = World(devices=2, seed=1, logged=False)
         world.watch(patch, _backend, _dispatcher, _lanes, _reaper, _staging)
         _worlds.append(world)
         yield world

@@ -9,7 +9,7 @@ import pytest
 
 from .random_graphs import play
 
-COUNT = int(os.environ.get("ASYNCGRAPH_RANDOM_GRAPHS", "200"))
+COUNT = int(os.environ.get("ASYNCGRAPH_RANDOM_GRAPHS", "100"))
 AT_ONCE = 50
 
 
