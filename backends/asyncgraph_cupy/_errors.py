@@ -17,13 +17,15 @@ _OUT_OF_MEMORY: Final = {
     ("OutOfMemoryError", None),
     ("CUDARuntimeError", 2),
     ("CUDADriverError", 2),
+    ("CUBLASError", 1),
     ("CUBLASError", 3),
     ("CURANDError", 102),
     ("CUSOLVERError", 2),
     ("CuFFTError", 2),
     ("CuSparseError", 2),
 }
-"""Handles of libraries, too, take device memory, and outside of CuPy's pool."""
+"""Handles of libraries, too, take device memory, and outside of CuPy's pool; cuBLAS says that it is not initialised
+(1) if there is none for a handle."""
 
 _CALLS: Final = {"CUDARuntimeError", "CUDADriverError"}
 

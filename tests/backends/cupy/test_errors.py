@@ -83,13 +83,14 @@ def test_a_copy_that_is_refused_fails_its_run_alone(kind: str, world: World, bac
         OutOfMemoryError(1 << 40, 0),
         CUDARuntimeError(2),
         of_library("CUDADriverError", 2),
+        of_library("CUBLASError", 1),
         of_library("CUBLASError", 3),
         of_library("CURANDError", 102),
         of_library("CUSOLVERError", 2),
         of_library("CuSparseError", 2),
         of_library("CuFFTError", 2, "result"),
     ],
-    ids=lambda error: type(error).__name__,
+    ids=lambda error: f"{type(error).__name__} {getattr(error, 'status', '')}",
 )
 def test_work_is_called_again_when_memory_ran_out_also_that_of_a_library_and_once(
     error: Exception, backend: CupyBackend
