@@ -139,10 +139,9 @@ class BlockingSession:
         asked = cast("RunArgs[T]", as_args(args, feeds, options))
         self._begin()
         try:
-            request = self.engine.request(asked, no_checkpoint)
-            # Checked now, and copied now if that is asked for; what fits is not converted again.
-            fed, _ = request.binder.bind(tuple(asked.feeds.values()), asked.options.copy_feeds)
-            bound = RunArgs[T](asked.fetches, dict(zip(asked.feeds, fed, strict=True)), asked.options)
+            self.engine.request(asked, no_checkpoint)
+            # Copied now, if that is asked for; what fits is not converted again.
+            bound = self.engine.check(asked)
             future: Future[RunValues[T]] = Future()
             work = partial(self._work, future, partial(copy_context().run, RunHere(self, bound, began).values))
             self._pool.submit(work, at_once=current_call.get() is not None)

@@ -94,9 +94,10 @@ class RunHere:
             work = SubmittedSegment(plan, segment, frame, copy_context(), self._recorder, self._is_over)
             try:
                 device.now(work)
-            except BaseException as error:
+            except Exception as error:  # An interrupt is of this thread, which waits, and of no node.
                 work.explain(error)
                 raise
+            self._check_time()  # Or the work may have begun too late to compute anything.
             return
         for chunk in plan.chunks[segment]:
             self._check_time()

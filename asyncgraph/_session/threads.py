@@ -64,6 +64,8 @@ class LoopCall:
             self._outcome.set_exception(error)
         else:
             self._outcome.set_result(value)
+        finally:
+            del self  # What is raised keeps this frame, and the outcome keeps what is raised.
 
     def _end(self, task: Task[None]) -> None:
         if not self._outcome.done():  # It was cancelled before its first step.
