@@ -45,8 +45,8 @@ def _sizes_of(node: Node, args: Sequence[Any]) -> dict[str, int]:
     """The sizes that the values of a node's inputs give to the names in their specs."""
     sizes: dict[str, int] = {}
     for one, value in zip(node.inputs, args, strict=False):  # A call that was given up has no arguments any more.
-        if isinstance(value, np.ndarray):
-            _differing_name(cast("np.ndarray[Any, Any]", value).shape, one.spec, sizes)
+        if one.spec.shape:  # Then it is an array, of the host or a device.
+            _differing_name(tuple(value.shape), one.spec, sizes)
     return sizes
 
 
@@ -80,9 +80,14 @@ def _fits(array: Any, spec: ArraySpec, sizes: dict[str, int]) -> bool:
     if spec is ANY:
         return True
     shape: tuple[int, ...] | None = getattr(array, "shape", None)
-    if shape is None or not fits(tuple(shape), spec.shape):
+    if shape is None or isinstance(array, _ARRAYS) or not fits(tuple(shape), spec.shape):
         return False
-    return spec.dtype in (None, _dtype_name(array)) and _differing_name(tuple(shape), spec, sizes) is None
+    return _has_dtype(_dtype_name(array), spec) and _differing_name(tuple(shape), spec, sizes) is None
+
+
+def _has_dtype(dtype: np.dtype[Any] | str, spec: ArraySpec) -> bool:
+    # Not `in (None, dtype)`: to NumPy, float64 equals None.
+    return spec.dtype is None or spec.dtype == dtype
 
 
 def _dtype_name(array: Any) -> str:
@@ -91,7 +96,9 @@ def _dtype_name(array: Any) -> str:
 
 def _on_device(value: Any) -> str:
     shape = getattr(value, "shape", None)
-    return type(value).__name__ if shape is None else f"{_dtype_name(value)}{list(shape)}"
+    if shape is None:
+        return type(value).__name__
+    return f"{_dtype_name(value)}{list(shape)}{' on the host' if isinstance(value, _ARRAYS) else ''}"
 
 
 def _checked_one(result: object, spec: ArraySpec, node: Node, sizes: dict[str, int]) -> Any:
@@ -105,7 +112,7 @@ def _checked_one(result: object, spec: ArraySpec, node: Node, sizes: dict[str, i
     else:
         # Python numbers take the spec's dtype; an array has one of its own, and keeps it, in native byte order.
         own_dtype = cast("np.ndarray[Any, Any]", result).dtype if isinstance(result, _ARRAYS) else array.dtype
-        if spec.dtype in (None, own_dtype.newbyteorder("=")) and fits(array.shape, spec.shape):
+        if _has_dtype(own_dtype.newbyteorder("="), spec) and fits(array.shape, spec.shape):
             name = _differing_name(array.shape, spec, sizes)
             if name is None:
                 return array

@@ -291,6 +291,12 @@ def test_a_name_is_one_size_in_what_a_call_is_given_and_returns(
             session.run(made, {x: [1.0, 2.0]})
 
 
+def test_an_array_that_is_returned_has_the_dtype_of_its_spec_also_if_that_is_numpy_s_default(graph: ag.Graph) -> None:
+    made = ag.op(spec="float64[n]", name="f")(lambda _: np.ones(2, "float32"))(ag.placeholder("float64", ("n",)))
+    with ag.BlockingSession(graph) as session, pytest.raises(NodeResultError, match=r"float32\[2\]"):
+        session.run(made, {made.inputs[0]: [1.0, 2.0]})
+
+
 def test_a_name_is_as_large_as_a_call_says_where_its_arguments_do_not_name_it(graph: ag.Graph) -> None:
     x = ag.placeholder("float64", ("n",))
     made = ag.op(spec="float64[n,m,n,?]")(lambda _: np.ones((2, 0, 2, 7)))(x)
