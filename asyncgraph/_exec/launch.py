@@ -26,7 +26,7 @@ async def launch(function: Callable[..., T], *args: Any) -> T:
     A cancellation is raised when the device is done, so that nothing it uses is freed too early.
 
     Raises:
-        SessionError: it is called anywhere else.
+        SessionError: it is called anywhere else, or after the op's run is over.
         BaseException: what `function` raised, or the device.
     """
     call = current_call.get()

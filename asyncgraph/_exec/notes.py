@@ -53,6 +53,11 @@ def add_segment_note(error: BaseException, segment: Segment, where: Placement) -
     _replace_note(error, "\n".join(lines))
 
 
+def has_note(error: BaseException) -> bool:
+    """Whether `error` has been told what it belongs to."""
+    return any(one.startswith(_MARK) for one in _notes(error))
+
+
 def explain_call(error: BaseException, node: Node, args: list[Any], home: Placement | None = None) -> None:
     """Tells an error of a user's function which node it was, and on which device its arrays are, `None` for the host.
 

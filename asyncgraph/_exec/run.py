@@ -26,6 +26,7 @@ from .._plan.lower import Instruction, Kind
 from .._plan.plan import Plan
 from .._plan.program import Placement
 from ..abc import Done
+from ..errors import SessionError
 from .calls import Awaited, CallSite, timed_out
 from .coroutines import Coroutines
 from .host import Counters, Host
@@ -357,7 +358,12 @@ class Run:
         return site
 
     def _launch(self, where: Placement, work: Callable[[], None], done: Done) -> None:
-        """Has a device do what an op starts there. `done` is called on the loop."""
+        """Has a device do what an op starts there. `done` is called on the loop. A SessionError if it is too late."""
+        if self._on_end is None or asyncio.get_running_loop() is not self.host.loop:
+            raise SessionError(
+                "launch was called after the op's run was over, or on another event loop than the run's\n"
+                "  await it in the op itself, or in tasks that the op waits for"
+            )
 
         def over(error: BaseException | None) -> None:
             self.host.mailbox.post(partial(done, error))

@@ -10,7 +10,7 @@ from .._graph.node import Node
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
 from .inline import explain_failure
-from .notes import add_segment_note, trim_traceback
+from .notes import add_node_note, add_segment_note, has_note, trim_traceback
 from .recorder import Recorder
 
 
@@ -74,5 +74,7 @@ class SubmittedSegment:
             assert segment.device is not None
             add_segment_note(error, segment, segment.device)
             self.drop()
+        elif not has_note(error):  # The backend says in its own words what a kernel raised.
+            add_node_note(error, self.node, segment.device)
         trim_traceback(error)
         return self.node
