@@ -18,7 +18,10 @@ def dlpack_device(value: object) -> tuple[int, int] | None:
     ask = getattr(type(value), "__dlpack_device__", None)
     if ask is None:
         return None
-    kind, index = cast("tuple[int, int]", ask(value))
+    try:
+        kind, index = cast("tuple[int, int]", ask(value))
+    except Exception:  # There may be no memory to exchange: who has to convert it says so.
+        return None
     return None if int(kind) in _ON_HOST else (int(kind), int(index))
 
 
@@ -39,3 +42,6 @@ class FedArray:
         self.shape: Final[tuple[int, ...]] = tuple(value.shape)
         self.size: Final = prod(self.shape)
         self.dtype: Final = str(value.dtype).rpartition(".")[2]  # "torch.float32"
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}[{','.join(map(str, self.shape))}] on a device"

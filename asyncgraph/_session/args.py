@@ -68,6 +68,8 @@ def out_of_time(options: RunOptions) -> RunTimeoutError:
 
 DEFAULT_OPTIONS: Final = RunOptions()
 _NO_FEEDS: Final[Mapping[Any, Any]] = {}
+_ELSEWHERE: Final = object()
+"""In a key: the results are wanted where they are computed. No name of a node, as those are keys of feeds."""
 
 
 @final
@@ -152,7 +154,7 @@ class RunArgs(Generic[T]):
         elif options.__class__ is not RunOptions:
             raise RunArgsError(f"the options are {options!r}\n  expected RunOptions, such as RunOptions(timeout_s=1.0)")
         elif options.results != "host":
-            _set_key(self, (*key_of(self), options.results))
+            _set_key(self, (*key_of(self), _ELSEWHERE))
         _set_options(self, options)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -189,8 +191,8 @@ _set_feeds: Final[Any] = _slots["feeds"].__set__
 _set_options: Final[Any] = _slots["options"].__set__
 
 key_of: Final[Callable[[RunArgs[Any]], tuple[object, ...]]] = _slots["_key"].__get__
-"""The fetches and feed keys as they were written: leaves of the fetches, `None`, keys of the feeds; and where the
-results are wanted, if that is not the host."""
+"""The fetches and feed keys as they were written: leaves of the fetches, `None`, keys of the feeds; and
+`_ELSEWHERE`, if the results are not wanted on the host."""
 
 
 def leaves_in(key: tuple[object, ...]) -> Sequence[Leaf]:

@@ -128,7 +128,7 @@ def _converted(binding: _Binding, value: Any) -> np.ndarray[Any, Any] | FedArray
     if device is not None:
         fed = FedArray(value)
         if binding.dtype is not None and fed.dtype != binding.dtype.name:
-            raise FeedTypeError(_message(binding.node, value, "arrays on a device are never converted"))
+            raise FeedTypeError(_message(binding.node, fed, "arrays on a device are never converted"))
         return fed
     try:
         return as_exact_array(value, binding.dtype)
@@ -149,6 +149,8 @@ def _message(node: Node, value: Any, reason: str) -> str:
     if isinstance(value, (np.ndarray, np.generic)):
         array = cast("np.ndarray[Any, Any]", value)
         lines.append(f"  fed:      {intern_spec(array.dtype, array.shape)!r}, shape {array.shape}")
+    elif isinstance(value, FedArray):
+        lines.append(f"  fed:      {value!r}, shape {value.shape}")
     else:
         lines.append(f"  fed:      {reprlib.repr(value)} ({type(value).__name__})")
     lines.append(f"  built at: {node.site or 'unknown'}")
@@ -158,7 +160,8 @@ def _message(node: Node, value: Any, reason: str) -> str:
 def _clash(bindings: Sequence[_Binding], values: Sequence[Any], name: str) -> str:
     lines = [f"the dimension {name!r} has one size in a run, but was fed several:"]
     for binding, value in zip(bindings, values, strict=True):
+        shape = np.shape(value) if binding.device is None else tuple(value.shape)
         for axis, one in binding.names:
-            if one == name and np.ndim(value) > axis:
-                lines.append(f"  {binding.node.name}: {binding.node.spec!r}, fed {np.shape(value)}")
+            if one == name and len(shape) > axis:
+                lines.append(f"  {binding.node.name}: {binding.node.spec!r}, fed {shape}")
     return "\n".join(lines)

@@ -81,7 +81,13 @@ class Placer:
                 "  what there is, and why no more: python -m asyncgraph doctor"
             )
         backend, device = holder
-        return self._found.setdefault(str(device), Placement(backend, device))
+        found = self._found.setdefault(str(device), Placement(backend, device))
+        if found.backend is not backend:
+            raise FeedTypeError(
+                f"the value fed for {node.name!r} is on {device} of the backend {backend.name!r}, but what this "
+                f"session runs for {device} it runs on {found}\n  make the session where that backend can be found"
+            )
+        return found
 
     def _find(self, name: str) -> Placement:
         kind, _, index = name.partition(":")
