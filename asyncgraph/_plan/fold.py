@@ -43,7 +43,7 @@ def fold_constants(program: Program, checkpoint: Checkpoint) -> Program:
                 nodes.append(node)
             else:
                 folded[node] = kept
-        elif node.op in _NEVER or node.op.name in _WARN or not _try_fold(node, program, folded):
+        elif node.op in _NEVER or node.op.name in _WARN or not _try_fold(node, program, folded, checkpoint):
             nodes.append(node)
     return replace(program, nodes=tuple(nodes), folded=folded)
 
@@ -65,7 +65,7 @@ _NEVER: Final = frozenset({GROUP, ITEM, OUTPUT})
 _WARN: Final = frozenset({"mean", "std", "var", "astype"})
 
 
-def _try_fold(node: Node, program: Program, folded: dict[Node, Any]) -> bool:
+def _try_fold(node: Node, program: Program, folded: dict[Node, Any], checkpoint: Checkpoint) -> bool:
     if node.after:
         return False
     for one in node.inputs:
@@ -75,6 +75,8 @@ def _try_fold(node: Node, program: Program, folded: dict[Node, Any]) -> bool:
     where = program.placements[node]
     if size is None or size > _LARGEST_SIZE or estimate(node).seconds(0) > _LONGEST_S:
         return False
+    if where.is_asynchronous:
+        checkpoint()  # What is submitted next may be waited for for long.
     try:
         operands = [_known(one, folded, program, where) if isinstance(one, Node) else one for one in node.operands]
         value = where.now(partial(_compute, node, operands, where))

@@ -106,7 +106,7 @@ def lower(program: Program, checkpoint: Checkpoint, on_host: bool = True) -> Low
     Raises:
         KernelNotFoundError: a backend has no kernel for a node that was placed on it.
     """
-    lowering = _Lowering(program)
+    lowering = _Lowering(program, checkpoint)
     for count, node in enumerate(program.nodes, 1):
         if not count % CHECK_EVERY:
             checkpoint()
@@ -130,9 +130,11 @@ class _Lowering:
 
     Fields:
         instructions, template: as in `Lowered`, so far.
+        checkpoint: as `lower`'s.
         slots: where the value of a node is, on the device that computed it.
         homes: that device; `None` for the host.
         moved: where it is on other devices; the host is `None`.
+        fed_there: the slots of feeds that are on a device, which a transfer makes arrays of its backend.
         numbers: the slots of Python numbers and of values that were folded.
         kept: as in `Lowered`, so far.
         made_by: the instruction that computes a node.
@@ -142,8 +144,9 @@ class _Lowering:
             few ops to few specs.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, checkpoint: Checkpoint) -> None:
         self.program: Final = program
+        self.checkpoint: Final = checkpoint
         self.instructions: Final[list[Instruction]] = []
         self.template: Final[list[Any]] = [None] * len(program.feeds)
         self.slots: Final[dict[Node, int]] = {node: slot for slot, node in enumerate(program.feeds)}
@@ -158,12 +161,10 @@ class _Lowering:
         ]
         self.estimates: Final = Estimates(outside)
         self.known: Final[dict[tuple[object, ...], tuple[Kind, Callable[..., Any] | None, Estimate]]] = {}
-        for node, slot in list(self.slots.items()):
-            where = program.placements.get(node)
-            if where is not None:
-                self.homes[node] = where
-                kernel = partial(_from_dlpack, where)
-                self.slots[node] = self._move(node, kernel, slot, where, str(where.device))
+        self.fed_there: Final = {node: slot for node, slot in self.slots.items() if node in program.placements}
+        for node in self.fed_there:
+            self.homes[node] = program.placements[node]
+            del self.slots[node]
 
     def add(self, node: Node) -> None:
         """Appends the instruction of a node, after the transfers that it needs."""
@@ -198,8 +199,14 @@ class _Lowering:
         """Where the value of a node is, on the device that computes it."""
         slot = self.slots.get(node)
         if slot is None:
-            self.homes[node] = self.home(node)
-            slot = self.slots[node] = self._folded(node, self.program.folded[node])
+            home = self.homes[node] = self.home(node)
+            fed = self.fed_there.get(node)
+            if fed is None:
+                slot = self._folded(node, self.program.folded[node])
+            else:
+                assert home is not None
+                slot = self._move(node, partial(_from_dlpack, home), fed, home, str(home.device))
+            self.slots[node] = slot
         return slot
 
     def slot_on(self, node: Node, target: Placement | None) -> int:
@@ -245,7 +252,8 @@ class _Lowering:
         return self.program.same.get(node, node)
 
     def _folded_on(self, node: Node, home: Placement | None, target: Placement | None) -> int:
-        # Moved now, not in every run.
+        # Moved now, not in every run; which may have to wait for all that the device does.
+        self.checkpoint()
         if target is not None:
             value = target.now(partial(_to_device, node, target, self.template[self.slot_on(node, None)]))
         else:

@@ -327,8 +327,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
             return
         if not self._places:
             plan = self._run.plan
-            filled_by = {slot: segment.index for segment in plan.segments for slot in segment.fills}
-            self._places = {one.node: (index, filled_by.get(one.slot)) for index, one in enumerate(plan.fetches)}
+            self._places = {one.node: (index, plan.filled_by(one.slot)) for index, one in enumerate(plan.fetches)}
             self._run.watch = self._look
         self._look()
 
