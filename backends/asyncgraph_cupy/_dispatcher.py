@@ -85,9 +85,7 @@ class Dispatcher:
             forget_frames(error)
             error = self._make_room(submission) or self._launch(job.work, submission)
             if error is not None and is_out_of_memory(error):
-                error.add_note(
-                    f"asyncgraph: {self._device} has too little memory, {self._in_use()}, and nothing else ran"
-                )
+                error.add_note(f"{self._device} has too little memory, {self._in_use()}, and nothing else ran")
         self._hand_over(submission, error, job.done)
         # The frames of an error lead back to this one, and so would keep it all, as long as the error is kept.
         del job, submission, error

@@ -48,7 +48,7 @@ _STICKY: Final = {
 """Statuses after which every call for the device fails, in this process, for ever."""
 
 _LATE: Final = (
-    "asyncgraph: this came up after the kernels had been started: such an error surfaces at a later call, of any "
+    "this came up after the kernels had been started: such an error surfaces at a later call, of any "
     "run on {device}.\n  CUDA_LAUNCH_BLOCKING=1 in the environment makes each call wait, and fail by itself"
 )
 

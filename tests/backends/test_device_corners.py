@@ -293,3 +293,23 @@ async def test_what_a_backend_makes_of_a_kernel_s_error_is_told_the_node(
             await session.run(y, {x: np.ones((2, 3))})
     (note,) = caught.value.__notes__
     assert "node 'product' (matmul) failed" in note
+
+
+async def test_what_a_backend_adds_to_an_error_is_told_beside_its_nodes(
+    late: LateBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = LateBackend.submit
+
+    def surfacing(self: LateBackend, device: Device, work: Callable[[], None], done: Done) -> None:
+        surfaced = RuntimeError("unspecified")
+        surfaced.add_note("this came up late")
+        submit(self, device, work, lambda _: done(surfaced))
+
+    graph, x, y = doubled()
+    monkeypatch.setattr(LateBackend, "submit", surfacing)
+    async with ag.Session(graph) as session:
+        with pytest.raises(RuntimeError) as caught:
+            await session.run(y, {x: [1.0]})
+    advice, note = caught.value.__notes__
+    assert advice == "this came up late"
+    assert "late:0 reported this after it was given 'x', 'y', 'y'" in note

@@ -150,7 +150,7 @@ def test_memory_that_is_too_little_even_with_nothing_else_running_is_an_error_th
     assert isinstance(error, MemoryError)
     (note,) = error.__notes__
     assert note == (
-        "asyncgraph: gpu:0 has too little memory, 268435456 of 268435456 bytes free, 0 in use by arrays, of 1048576 "
+        "gpu:0 has too little memory, 268435456 of 268435456 bytes free, 0 in use by arrays, of 1048576 "
         "that they may have, and nothing else ran"
     )
 
