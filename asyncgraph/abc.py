@@ -50,7 +50,7 @@ import numpy as np
 Array = Any
 """A value of some backend's own array type; on the host, a NumPy array. The one `Any` of public signatures.
 
-A session asks nothing of it but `shape` and `dtype`, and these of what an op with `on_device` and a `spec` returns."""
+A session asks nothing of it but `shape` and `dtype`, of what ops with `on_device` are given and return."""
 
 Kernel = Callable[..., Array]
 """Computes an op: called with the operands, in order, as arrays of its device and Python numbers.

@@ -62,6 +62,10 @@ LEFT_OUT: Final[Mapping[str, Sequence[str]]] = {
         "loading/test_changed.py::test_a_pickled_graph_keeps_the_absolute_path_and_reads_in_another_process",
         "session/test_blocking.py::test_an_interrupt_of_the_waiting_thread_ends_the_run_first",
     ],
+    "nobody waits for the workers of a session that was not closed, and here there are some": [
+        "cases/test_lifecycle.py::test_ag_103_a_graph_serves_any_number_of_loops_and_a_session_one",
+        "session/test_session.py::test_without_an_asyncio_loop_a_session_says_what_runs_it",
+    ],
     "it has no kernel, and takes seconds": [
         "cases/test_graph_form.py::test_ag_060_very_many_nodes_side_by_side",
     ],

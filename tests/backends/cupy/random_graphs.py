@@ -4,7 +4,7 @@ A graph is drawn as a description, which is built with the library and evaluated
 one seed: the graph, who wants what of it, when they give up, what goes wrong on which device, and in which order the
 stand-in runs what its streams hold. (The order of real threads is not drawn; the simulator's devices see to that.)
 
-    python -m pytest tests/backends/cupy/test_random_graphs.py                     100
+    python -m pytest tests/backends/cupy/test_random_graphs.py                     200
     ASYNCGRAPH_RANDOM_GRAPHS=4000 python -m pytest tests/backends/cupy/test_random_graphs.py
 """
 
