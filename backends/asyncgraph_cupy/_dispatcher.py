@@ -166,10 +166,14 @@ class Dispatcher:
             one.close()
         self._reapers.clear()
         _kept.extend(lane for index, lane in self._visiting.items() if self._shared.healths[index].lost)
+        # In this thread, whose current device it is: to give back memory, or to destroy a stream, waits for a device.
+        try:
+            if not self._health.lost:
+                self._shared.api.memory().free_all_blocks()
+        except Exception as error:  # Nobody has noticed so far that it is lost.
+            self._health.lose(error)
         if self._health.lost:
             _kept.extend([*self._lanes.made, *self._visiting.values()])
             return
-        # In this thread, whose current device it is: to destroy a stream, or to give back memory, waits for a device.
         self._visiting.clear()
         self._lanes.destroy()
-        self._shared.api.memory().free_all_blocks()

@@ -77,6 +77,9 @@ class Reaper:
     def _outcome(self, submission: Submission, error: BaseException | None) -> BaseException | None:
         try:
             surfaced = self._health.settle(submission.lane.wait)
+            for health, lane in submission.asked:
+                # A device that is lost does not hold up who waits for it: what came of it is no values.
+                surfaced = surfaced or health.settle(lane.wait)
             if error is None and surfaced is None:
                 submission.deliver()
         except Exception as raised:

@@ -51,6 +51,7 @@ class Submission:
     Fields:
         device: where `work` runs.
         lane: the lane that it has.
+        asked: what other devices had to do for this one: their healths, and the lanes on which they did it.
         visiting: lanes of other devices, for what has to be made there first, by the devices' indexes; they are the
             dispatcher's, and there is nothing on them that this lane does not wait for.
         _held: what the device reads, and nobody else may hold.
@@ -63,6 +64,7 @@ class Submission:
         self.shared: Final = shared
         self.device: Final = device
         self.lane: Final = lane
+        self.asked: Final[list[tuple[Health, Lane]]] = []
         self.visiting: Final = visiting
         self._held: Final[list[object]] = []
         self._chunks: Final[list[HostArray]] = []

@@ -1,8 +1,8 @@
 """What comes to a device and leaves it. Everything here is called inside `work`, and only starts what it does.
 
-From the host: less than 64 KiB goes by CuPy's own copy. More is copied into pinned memory here, chunk by chunk, from
-where the device takes it; so the caller's memory is not read once `to_device` has returned. If pinned memory runs out,
-the dispatcher waits for the lane to be done with its own.
+From the host: copied into pinned memory here, chunk by chunk, from where the device takes it; so the caller's memory is
+not read once `to_device` has returned. If pinned memory runs out, the dispatcher waits for the lane to be done with its
+own. (CuPy's own copy of small arrays makes an event for each, and keeps them for ever once a device is lost.)
 
 To the host: what fits in a chunk comes to pinned memory on the lane, and is copied to the result by the reaper. What is
 larger, or finds no pinned memory free, waits until all else is done: the reaper then fetches it, chunk by chunk. No
@@ -27,7 +27,6 @@ from ._kernels import DTYPES
 from ._lanes import Lane
 from ._submission import Submission
 
-_SMALL_BYTES: Final = 64 << 10
 _DLPACK_CUDA: Final = 2
 
 
@@ -40,14 +39,6 @@ def from_host(submission: Submission, array: HostArray) -> DeviceArray:
     dtype = array.dtype.newbyteorder("=")
     if dtype.name not in DTYPES:
         raise TypeError(f"GPUs have no arrays of dtype {str(array.dtype)!r}")
-    if array.nbytes < _SMALL_BYTES:
-        # Pinned memory, which NumPy never owns, CuPy would read when the device gets there, and not now.
-        own = array.flags.owndata and array.dtype.isnative
-        array = array if own else array.astype(dtype, subok=False)
-        if array.ndim or dtype.kind not in "fc" or array:
-            return submission.shared.api.asarray(array)
-        # CuPy fills an array of rank 0, and with bytes of zero for any zero: the sign would be lost.
-        return submission.shared.api.asarray(array.reshape(1)).reshape()
     if array.flags.f_contiguous and not array.flags.c_contiguous:
         return _upload(submission, array.T, dtype).T
     return _upload(submission, array, dtype)
@@ -140,7 +131,8 @@ def _upload(submission: Submission, array: HostArray, dtype: np.dtype[Any]) -> D
 def _parts(array: HostArray, most: int) -> Iterator[HostArray]:
     """The array in parts of so many elements at most, one after the other in C order. Nothing is copied."""
     if array.size <= most:
-        yield array
+        if array.size:
+            yield array
     elif array.flags.c_contiguous:
         flat = array.reshape(-1)
         yield from (flat[start : start + most] for start in range(0, flat.size, most))
@@ -162,4 +154,5 @@ def _made_contiguous(submission: Submission, array: DeviceArray, source: int) ->
             array = api.ascontiguousarray(array)
         lane.record()
     submission.lane.stream.wait_event(lane.event)
+    submission.asked.append((submission.shared.healths[source], lane))
     return array

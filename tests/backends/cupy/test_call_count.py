@@ -68,8 +68,6 @@ class ByHand:
         return self.result.copy()
 
     def _moved(self, array: Host, room: Any) -> Any:
-        if array.nbytes < 1 << 16:
-            return self.cupy.asarray(array)
         # CuPy's own way from memory that is not pinned would copy it to new pinned memory, each time.
         np.copyto(room, array)
         there = self.cupy.empty(array.shape, array.dtype)

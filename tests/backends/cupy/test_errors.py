@@ -470,3 +470,29 @@ def test_without_a_gpu_devices_and_submissions_say_why(make_backend: MakeBackend
 def test_a_device_that_there_is_not_is_an_error_that_names_it(backend: CupyBackend) -> None:
     with pytest.raises(LookupError, match="the backend 'cupy' has no device 'gpu:7' that can be used"):
         run(backend, lambda: None, Device("gpu", 7))
+
+
+def test_what_another_device_had_to_do_first_is_no_value_if_it_was_lost_in_that(
+    world: World, make_backend: MakeBackend
+) -> None:
+    """A device that waits for one that is lost goes on, with whatever is in the memory."""
+    backend = make_backend()
+    reversed_there = run(backend, lambda: world.cupy.asarray(np.arange(6.0).reshape(2, 3))[:, ::-1], GPU1)
+    world.faults.lose(1)
+    with pytest.raises(DeviceLostError, match="gpu:1 is lost"):
+        run(backend, lambda: backend.to_host(backend.to_device(reversed_there, GPU)))
+    assert run(backend, lambda: backend.to_host(backend.to_device(np.ones(2), GPU))).tolist() == [1, 1]
+
+
+def test_a_device_that_is_lost_and_nobody_has_noticed_is_closed_in_silence(
+    world: World, make_backend: MakeBackend
+) -> None:
+    backend = make_backend()
+    run(backend, lambda: backend.to_device(np.ones(2), GPU1), GPU1)
+    world.faults.lose(1)
+    with world.cupy.cuda.Device(1):
+        world.cupy.zeros(3)  # a program's own
+        world.finish()
+    backend.close()  # A thread that raised would be an error of this test.
+    with pytest.raises(DeviceLostError):
+        run(backend, lambda: None, GPU1)

@@ -88,9 +88,10 @@ def test_the_event_covers_the_work_only_since_the_work_is_on_the_lane(
 ) -> None:
     """Fault: the wrong current stream."""
     backend = make_backend()
+    negative = kernel(backend, "negative")
     monkeypatch.setattr(Lane, "current", lambda lane: nullcontext())
     with pytest.raises(RaceError):
-        run(backend, lambda: backend.to_host(backend.to_device(np.arange(4.0), GPU)))
+        run(backend, lambda: backend.to_host(negative(backend.to_device(np.arange(4.0), GPU))))
 
 
 def test_the_work_is_on_the_lane_only_since_the_stream_is_left_before_the_next_is_entered(
