@@ -9,7 +9,7 @@ import atexit
 import os
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from threading import RLock
 from typing import TYPE_CHECKING, Final, final
 
@@ -36,6 +36,7 @@ class Found:
         backend: the object, also if it finds no device; `None` if there is none.
         devices: those that can be used.
         trouble: why there are none; "" if there are some.
+        pid: the process in which they were found.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Found:
     backend: Backend | None = None
     devices: tuple[Device, ...] = ()
     trouble: str = ""
+    pid: int = field(default_factory=os.getpid)
 
     def __str__(self) -> str:
         if self.trouble:
@@ -57,6 +59,7 @@ class _Lent:
 
     backend: Backend
     devices: tuple[Device, ...]
+    pid: int = field(default_factory=os.getpid)
 
 
 Placed = tuple[Backend, Device]
@@ -111,15 +114,20 @@ class Registry:
         Raises:
             DeviceNotFoundError: none has; the message says why for each backend.
         """
+        reasons: list[str] = []
         for lent in self._lent:
             if device in lent.devices:
-                return lent.backend
-        reasons: list[str] = []
+                if not _was_left_behind(lent.backend, lent.pid):
+                    return lent.backend
+                reasons.append(f"backend {lent.backend.name!r} has it, {_LEFT_BEHIND}")
         for name in self._found():
             found = self._load(name)
             if found.backend is not None and device in found.devices:
-                return found.backend
-            reasons.append(str(found))
+                if not _was_left_behind(found.backend, found.pid):
+                    return found.backend
+                reasons.append(f"backend {name!r} has it, {_LEFT_BEHIND}")
+            else:
+                reasons.append(str(found))
         lines = [f"no backend has the device {str(device)!r}", *(reasons or ["no backend is installed"])]
         raise DeviceNotFoundError("\n".join(lines).replace("\n", "\n  "))
 
@@ -212,6 +220,17 @@ def _load(entries: list[EntryPoint]) -> Found:
         trouble = f"finds no device: {_reason(error)}{_what_to_install(error, entry)}"
         return replace(found, backend=made, trouble=trouble)
     return replace(found, backend=made, devices=devices, trouble="" if devices else "finds no device")
+
+
+_LEFT_BEHIND: Final = (
+    "but was looked for before this process was forked, and its threads are the parent's; start processes by the "
+    "method 'spawn' or 'forkserver', or fork before a device is looked for"
+)
+
+
+def _was_left_behind(backend: Backend, pid: int) -> bool:
+    """Whether a backend has threads that a fork has not taken along, so that nothing that is submitted is ever done."""
+    return backend.capabilities.asynchronous and pid != os.getpid()
 
 
 def _close(backend: Backend, pid: int) -> None:

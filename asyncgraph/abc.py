@@ -30,7 +30,7 @@ Errors. What a kernel or a transfer raises ends the run and reaches the caller a
 node. A method that raises leaves the backend as it was. A device that can never be used again in this process is
 lost: `DeviceLostError`, for what was submitted and all that ever will be; its other devices go on.
 
-Processes. A forked child has the backend, but none of its threads; sessions refuse to run there.
+Processes. A forked child has the backend, but none of its threads: there no session finds an asynchronous one.
 
 Later versions may add methods, such as one that computes a group of ops by one kernel. Whatever they add to the
 classes of this module has a default that means what is said here.

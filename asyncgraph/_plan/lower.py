@@ -353,7 +353,7 @@ def _to_device(node: Node, where: Placement, value: Any) -> Any:
     if dlpack_device(value) is not None:
         raise TypeError(
             f"the value of {node.name!r} is an array on a device, which was not known when the plan was made\n"
-            "  give the placeholder a dtype, or the op that returns it on_device=True"
+            "  give the placeholder a dtype, or the op that returns it on_device=True and a spec"
         )
     array: np.ndarray[Any, Any] = np.asarray(value)
     if array.dtype.hasobject:

@@ -135,11 +135,19 @@ class Engine:
 
     def plans_at_once(self, args: RunArgs[Any]) -> bool:
         """Whether the event loop may make that plan: a small one, for which no device has to be looked for."""
-        if len(self.graph) > SMALL_GRAPH or any(self._fed_on(args)):
-            return False
-        # Other devices than these may have to be waited for: to be found, or to be given constants.
+        return self.is_small and not self.waits_for_devices(args)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the graph is one of those that the event loop may plan."""
+        return len(self.graph) <= SMALL_GRAPH
+
+    def waits_for_devices(self, args: RunArgs[Any]) -> bool:
+        """Whether who makes that plan may have to wait: for devices to be found, or to be given constants."""
+        if any(self._fed_on(args)):
+            return True
         wanted = {node.requested_device for node in self.graph.nodes if needs_device(node)}
-        return all(self.placer.is_prompt(one) for one in wanted)
+        return not all(self.placer.is_prompt(one) for one in wanted)
 
     def request(self, args: RunArgs[Any], checkpoint: Checkpoint) -> Request:
         """The request for `args`, made if need be.

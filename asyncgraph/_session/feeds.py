@@ -126,7 +126,11 @@ def _converted(binding: _Binding, value: Any) -> np.ndarray[Any, Any] | FedArray
     if device != binding.device:
         raise FedOnDevice
     if device is not None:
-        fed = FedArray(value)
+        try:
+            fed = FedArray(value)
+        except (AttributeError, TypeError) as error:
+            told = f"an array on a device has a shape and a dtype: {error}"
+            raise FeedTypeError(_message(binding.node, type(value), told)) from error
         if binding.dtype is not None and fed.dtype != binding.dtype.name:
             raise FeedTypeError(_message(binding.node, fed, "arrays on a device are never converted"))
         return fed

@@ -217,7 +217,10 @@ class RunFuture(asyncio.Future[RunValues[T]]):
     def plan_on_worker(self) -> None:
         """Has the plan made by a worker, and starts the run afterwards."""
         work = partial(self._context.copy().run, _Planning(self).make)
-        self._session.host.kernels.submit(work, at_once=self.nested)
+        # A small graph is planned elsewhere than on the loop for having to wait, as ops do. The workers compute.
+        host = self._session.host
+        pool = host.calls if self._session.engine.is_small else host.kernels
+        pool.submit(work, at_once=self.nested)
 
     def planned(self, request: Request | None, error: BaseException | None) -> None:
         """A worker has made the plan, or failed to."""

@@ -233,6 +233,9 @@ class Session:
     def prepare(self, fetches: Fetches, feeds: Sequence[Node | str] = ()) -> PreparedRun:
         """A callable that takes the values of `feeds` by position, to be awaited: `await prepared(a, b)`.
 
+        Makes the plan at once, which holds the loop for as long as a device has to be looked for, or be given
+        constants, if no run has had to before.
+
         Raises:
             RunArgsError: the graph cannot give `fetches` from `feeds`.
         """
@@ -268,6 +271,8 @@ class Session:
         self, args: RunArgs[Any] | Fetches, /, feeds: Feeds | None = None, options: RunOptions | None = None
     ) -> Explanation:
         """What a run of `args` does, and why: an object that prints. The values of the feeds do not matter.
+
+        Makes the plan at once, as `prepare` does.
 
         Raises:
             RunArgsError: the graph cannot give what is asked for.

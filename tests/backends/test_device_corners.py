@@ -28,7 +28,7 @@ from asyncgraph.errors import (
     SessionError,
 )
 
-from .late_backend import LateBackend
+from .late_backend import DLPACK, LateBackend
 
 FIRST = Device("late", 0)
 THERE = ag.RunOptions(results="device")
@@ -313,3 +313,17 @@ async def test_what_a_backend_adds_to_an_error_is_told_beside_its_nodes(
     advice, note = caught.value.__notes__
     assert advice == "this came up late"
     assert "late:0 reported this after it was given 'x', 'y', 'y'" in note
+
+
+async def test_what_has_a_device_and_no_shape_is_no_array(late: LateBackend) -> None:
+    class Something:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return DLPACK, 0
+
+    with ag.Graph() as graph:
+        x = ag.placeholder("float64", ("n",), name="x")
+        with ag.device("late:0"):
+            y = x + 1
+    async with ag.Session(graph) as session:
+        with pytest.raises(FeedTypeError, match="has a shape and a dtype"):
+            await session.run(y, {x: Something()})

@@ -9,6 +9,7 @@ import pytest
 import asyncgraph as ag
 from asyncgraph.errors import DeviceNotFoundError
 
+from .late_backend import LateBackend
 from .strict_backend import StrictBackend
 
 STRICT = ag.SessionConfig(soft_placement=False)
@@ -65,3 +66,15 @@ def test_why_a_backend_finds_no_device_is_raised_at_once() -> None:
 
     with pytest.raises(OSError, match="the driver is too old"), ag.use_backend(Broken()):
         pass
+
+
+async def test_a_forked_child_finds_no_backend_whose_threads_are_its_parent_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = LateBackend()
+    with ag.use_backend(backend), ag.Graph() as graph, ag.device("late:0"):
+        y = ag.ops.ones((2,))
+        # What a child would be told: to fork the tests' own process is more than a test may do.
+        monkeypatch.setattr("os.getpid", lambda: 1)
+        async with ag.Session(graph, config=ag.SessionConfig(soft_placement=False)) as session:
+            with pytest.raises(DeviceNotFoundError, match="before this process was forked"):
+                await session.run(y)
+    backend.close()
