@@ -169,12 +169,12 @@ class ndarray:
         dims = shape[0] if len(shape) == 1 else shape
         try:
             if not copy:
-                return self.view_of(lambda array: np.reshape(array, dims, order, copy=False))
+                return self.view_of(lambda array: np.reshape(array, dims, order=order, copy=False))
         except ValueError:
             # Either it doesn't fit, which the copy's probe finds too, or its elements are not in a row.
             if copy is False:
                 raise
-        return launch(self._world, "copy", lambda a: np.reshape(a, dims, order, copy=True), [self])
+        return launch(self._world, "copy", lambda a: np.reshape(a, dims, order=order, copy=True), [self])
 
     def ravel(self, order: Any = "C") -> Self:
         return self.reshape(-1, order=order)
