@@ -10,7 +10,7 @@ from .._graph.node import Node
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
 from .notes import add_node_note, trim_traceback
-from .recorder import Recorder
+from .recorder import Recorder, run_chunk
 
 
 def explain_failure(plan: Plan, segment: int, error: BaseException) -> Node | None:
@@ -60,10 +60,7 @@ class InlineRun:
         if self._position < len(chunks):
             chunk = chunks[self._position]
             try:
-                if self._recorder is None:
-                    self._context.run(chunk.run, self.frame)
-                else:
-                    self._context.run(chunk.run_traced, self.frame, self._recorder.add)
+                self._context.run(run_chunk, chunk, self.frame, self._recorder)
             except BaseException as error:
                 explain_failure(self.plan, 0, error)
                 self.stop(error)

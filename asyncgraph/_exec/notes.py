@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from .._graph.exchange import dtype_name
 from .._graph.node import Node
 from .._graph.spec import intern_spec
 from .._plan.program import Placement
@@ -89,8 +90,7 @@ def described(value: Any, where: Placement | None = None) -> str:
         return repr(intern_spec(array.dtype, array.shape))
     if where is not None and not where.on_host:
         with suppress(Exception):  # It may be no array, but of a user's class.
-            dtype = str(value.dtype).rpartition(".")[2]  # "array_api_strict.float32"
-            return f"{dtype}[{','.join([str(one) for one in value.shape])}]"
+            return f"{dtype_name(value)}[{','.join([str(one) for one in value.shape])}]"
     return type(value).__name__
 
 

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Final, NamedTuple, final
 
 from .._graph.node import Node
+from .._plan.chunk import Chunk, Frame
 
 
 @final
@@ -32,3 +33,11 @@ class Recorder:
     def add(self, node: Node, start_s: float, end_s: float) -> None:
         """Notes a span of the calling thread."""
         self.spans.append(Span(node, start_s, end_s, current_thread().name))
+
+
+def run_chunk(chunk: Chunk, frame: Frame, recorder: Recorder | None) -> None:
+    """Computes a chunk on a frame, and notes its spans if they are wanted. Raises what a kernel raises."""
+    if recorder is None:
+        chunk.run(frame)
+    else:
+        chunk.run_traced(frame, recorder.add)

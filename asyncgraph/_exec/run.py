@@ -32,7 +32,7 @@ from .coroutines import Coroutines
 from .host import Counters, Host
 from .inline import explain_failure
 from .notes import add_failure_line, add_node_note, explain_call
-from .recorder import Recorder
+from .recorder import Recorder, run_chunk
 from .scheduler import Scheduler
 from .submitted import SubmittedSegment
 from .workers import Work
@@ -330,11 +330,7 @@ class Run:
             return self.scheduler.begin(segment)
 
     def _run_chunk(self, segment: int, position: int) -> None:
-        chunk = self.plan.chunks[segment][position]
-        if self._recorder is None:
-            chunk.run(self.frame)
-        else:
-            chunk.run_traced(self.frame, self._recorder.add)
+        run_chunk(self.plan.chunks[segment][position], self.frame, self._recorder)
 
     # -- user ops --------------------------------------------------------------------------------------
 

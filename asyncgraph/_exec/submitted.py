@@ -11,7 +11,7 @@ from .._plan.chunk import Frame
 from .._plan.plan import Plan
 from .inline import explain_failure
 from .notes import add_node_note, add_segment_note, has_note, trim_traceback
-from .recorder import Recorder
+from .recorder import Recorder, run_chunk
 
 
 @final
@@ -52,10 +52,7 @@ class SubmittedSegment:
             for chunk in self._plan.chunks[self._segment]:
                 if self._is_over():
                     return
-                if self._recorder is None:
-                    self._context.run(chunk.run, self._frame)
-                else:
-                    self._context.run(chunk.run_traced, self._frame, self._recorder.add)
+                self._context.run(run_chunk, chunk, self._frame, self._recorder)
         except BaseException as error:
             self.node = explain_failure(self._plan, self._segment, error)
             self.drop()

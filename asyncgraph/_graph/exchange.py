@@ -25,6 +25,15 @@ def dlpack_device(value: object) -> tuple[int, int] | None:
     return None if int(kind) in _ON_HOST else (int(kind), int(index))
 
 
+def dtype_name(array: Any) -> str:
+    """The name of the dtype of any library's array, in NumPy's terms: "float32" for `torch.float32`.
+
+    Raises:
+        AttributeError: it has none.
+    """
+    return str(array.dtype).rpartition(".")[2]
+
+
 @final
 class FedArray:
     """An array on a device, as it was fed.
@@ -41,7 +50,7 @@ class FedArray:
         self.value: Final = value
         self.shape: Final[tuple[int, ...]] = tuple(value.shape)
         self.size: Final = prod(self.shape)
-        self.dtype: Final = str(value.dtype).rpartition(".")[2]  # "torch.float32"
+        self.dtype: Final = dtype_name(value)
 
     def __repr__(self) -> str:
         return f"{self.dtype}[{','.join(map(str, self.shape))}] on a device"

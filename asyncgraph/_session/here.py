@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from .._exec.calls import Awaited, CallSite, timed_out
 from .._exec.inline import explain_failure
 from .._exec.notes import explain_call
-from .._exec.recorder import Recorder
+from .._exec.recorder import Recorder, run_chunk
 from .._exec.results import deliver
 from .._exec.submitted import SubmittedSegment
 from .._plan.chunk import Frame
@@ -102,10 +102,7 @@ class RunHere:
         for chunk in plan.chunks[segment]:
             self._check_time()
             try:
-                if self._recorder is None:
-                    chunk.run(frame)
-                else:
-                    chunk.run_traced(frame, self._recorder.add)
+                run_chunk(chunk, frame, self._recorder)
             except BaseException as error:
                 explain_failure(plan, segment, error)
                 raise
