@@ -98,12 +98,12 @@ FAULTS: dict[tuple[Any, str], str] = {
     ("from_dlpack gives another", "test_an_array_is_taken_over_dlpack_where_that_is_declared"): r"\(2,\)",
     ("details that JSON has not", "test_its_details_are_values_that_json_has"): "not JSON serializable",
     ("devices are named twice", "test_it_has_a_name_and_distinct_devices"): "2 == 4",
-    ("to_host reads too early", "test_a_large_array_comes_back_as_it_was"): "xcb",
-    ("to_host reads too early", "test_values_go_from_device_to_device_through_the_host"): "xcb",
+    ("to_host reads too early", "test_a_large_array_comes_back_as_it_was"): "Arrays are not equal",
+    ("to_host reads too early", "test_values_go_from_device_to_device_through_the_host"): "Arrays are not equal",
     (
         "to_device gives another device zeros",
         "test_values_go_from_device_to_device_where_that_is_declared",
-    ): "x00",
+    ): r"0\.0 \(ACTUAL\), 1\.0 \(DESIRED\)",
     (
         "to_device says where it is not",
         "test_an_op_that_computes_on_a_device_is_given_its_arrays_and_checked_by_theirs",
