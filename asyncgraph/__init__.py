@@ -15,9 +15,11 @@ from ._exec.calls import check_cancelled as check_cancelled
 from ._exec.launch import launch as launch
 from ._graph.building import constant as constant
 from ._graph.building import current_graph as current_graph
+from ._graph.building import global_step as global_step
 from ._graph.building import group as group
 from ._graph.building import item as item
 from ._graph.building import placeholder as placeholder
+from ._graph.building import variable as variable
 from ._graph.graph import Graph as Graph
 from ._graph.node import Node as Node
 from ._graph.op import Retry as Retry
@@ -25,6 +27,7 @@ from ._graph.scopes import control_dependencies as control_dependencies
 from ._graph.scopes import device as device
 from ._graph.scopes import name_scope as name_scope
 from ._graph.spec import ArraySpec as ArraySpec
+from ._graph.variable import Variable as Variable
 from ._registry import use_backend as use_backend
 from ._session.args import RunArgs as RunArgs
 from ._session.args import RunOptions as RunOptions
@@ -52,6 +55,7 @@ __all__ = [
     "Session",
     "SessionConfig",
     "SessionStatistics",
+    "Variable",
     "abc",
     "check_cancelled",
     "constant",
@@ -59,6 +63,7 @@ __all__ = [
     "current_graph",
     "device",
     "errors",
+    "global_step",
     "group",
     "item",
     "launch",
@@ -69,4 +74,5 @@ __all__ = [
     "placeholder",
     "tracing",
     "use_backend",
+    "variable",
 ]

@@ -1,8 +1,10 @@
-"""The nodes that every graph begins with: placeholders, constants, groups, and items of objects."""
+"""The nodes that every graph begins with: placeholders, constants, variables, groups, and items of objects."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
+from inspect import iscoroutinefunction
 from typing import Any, Final, Literal, cast
 
 import numpy as np
@@ -11,9 +13,11 @@ from ..errors import GraphError, SpecError, SpecTypeError
 from .convert import ConversionError, as_exact_array
 from .graph import Graph
 from .node import Node
-from .op import GROUP, ITEM, NO_PARAMS, PLACEHOLDER, Params
-from .scopes import current_scope
+from .op import GROUP, ITEM, NO_PARAMS, PLACEHOLDER, VARIABLE, Call, Op, Params
+from .scopes import control_dependencies, current_scope, name_scope
 from .spec import ANY, ArraySpec, Shape
+from .template import template_of
+from .variable import Variable, may_be
 
 
 class _Missing(Enum):
@@ -77,6 +81,57 @@ def constant(value: object, name: str | None = None) -> Node:
     return current_graph().constant(value, name)
 
 
+def variable(
+    initial: object, name: str | None = None, trainable: bool = True, *, dtype: object = None, shape: object = None
+) -> Variable:
+    """A node whose value sessions keep from run to run; see `Variable`.
+
+    Args:
+        initial: its value at first: an array, or anything else that becomes one without changing, copied now; or a
+            node, which each session computes when it first needs it, with the values that other variables then
+            have. Or a function without arguments that gives such a value: called now; but if `dtype` and `shape`
+            are given, then by each session when it first needs it, in a thread, or awaited if it is async.
+        name: what it is called, in checkpoints too.
+        trainable: whether optimizers change it, if they are not told what to change.
+        dtype: what it holds; as the initial value if left out.
+        shape: a tuple of ints, and `None` for what may differ from run to run; as the initial value's if left out.
+
+    Raises:
+        SpecTypeError, SpecError: the initial value does not fit, or its dtype is not known.
+        GraphError: there is no current graph.
+    """
+    declared = ArraySpec(dtype, shape)
+    # A variable depends on nothing that runs: its value is there when a run begins.
+    with control_dependencies(None):
+        node = _initial(initial, declared, name or VARIABLE.name)
+        found = node.spec
+        known = declared.dtype or found.dtype
+        if known is None:
+            raise SpecTypeError(f"the dtype of variable {name!r} is not known: it is that of {node!r}\n  give dtype=")
+        if found.dtype not in (None, known) or not may_be(found.shape, declared.shape):
+            raise SpecError(f"the initial value of variable {name!r} does not fit {declared!r}: it is {node!r}")
+        dims = found.shape if declared.shape is None else declared.shape
+        unnamed = None if dims is None else tuple([None if isinstance(dim, str) else dim for dim in dims])
+        made = node.graph.add(VARIABLE, (node,), {"trainable": bool(trainable)}, ArraySpec(known, unnamed), name)
+    return cast("Variable", made)
+
+
+def global_step() -> Variable:
+    """The variable "global_step" of the current graph, an int64 that begins at 0; built if there is none.
+
+    Raises:
+        GraphError: there is no current graph; or a node of that name is no such variable.
+    """
+    graph = current_graph()
+    if "global_step" not in graph:
+        with name_scope(None):
+            return variable(np.int64(0), "global_step", trainable=False)
+    found = graph["global_step"]
+    if not isinstance(found, Variable) or found.dtype != np.int64 or found.shape != ():
+        raise GraphError(f"{found!r} is not the variable that counts steps\n  give it another name")
+    return found
+
+
 def group(*nodes: Node, name: str | None = None) -> Node:
     """A node without a value (`None` when fetched) that is done when all of `nodes` are.
 
@@ -117,6 +172,28 @@ def _fitting(default: object, spec: ArraySpec, name: str) -> object:
     if not fits(array.shape, spec.shape):
         raise SpecError(f"the default of placeholder {name!r} has shape {array.shape}, and does not fit {spec!r}")
     return _frozen(array)
+
+
+def _initial(initial: object, declared: ArraySpec, name: str) -> Node:
+    if callable(initial) and not isinstance(initial, Node):
+        function = cast("Callable[[], object]", initial)
+        if declared.dtype is None or declared.shape is None:
+            return _initial(_no_function(function(), name), declared, name)
+        call = Call(function=function, is_async=iscoroutinefunction(function), spec=declared)
+        template, _ = template_of((), {})
+        return current_graph().add(Op("initial", pure=False, call=call), (), {"template": template}, declared)
+    if isinstance(initial, Node):
+        return initial
+    try:
+        return constant(as_exact_array(initial, declared.dtype))
+    except ConversionError as error:
+        raise SpecTypeError(f"the initial value of variable {name!r} does not fit {declared!r}: {error}") from error
+
+
+def _no_function(value: object, name: str) -> object:
+    if callable(value) and not isinstance(value, Node):
+        raise SpecTypeError(f"the initial value of variable {name!r} is a function that gives {value!r}")
+    return value
 
 
 def _frozen(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

@@ -10,11 +10,12 @@ import numpy as np
 
 from ..errors import GraphError, GraphFinalizedError, NodeNotFoundError, SpecTypeError
 from .node import Node, Scalar
-from .op import CONSTANT, NO_PARAMS, Op, Params, op_named
+from .op import CONSTANT, NO_PARAMS, VARIABLE, Op, Params, op_named
 from .rules.infer import infer_spec
 from .scopes import current_scope, enter_graph, leave_scope
 from .sites import RawSite, Site, calling_site
 from .spec import ArraySpec, intern_spec
+from .variable import Variable
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -29,10 +30,11 @@ class Graph:
     but its constants, and may be pickled.
     """
 
-    __slots__ = ("__weakref__", "_by_name", "_counts", "_finalized", "_lock", "_nodes")
+    __slots__ = ("__weakref__", "_by_name", "_counts", "_finalized", "_lock", "_nodes", "_variables")
 
     def __init__(self) -> None:
         self._nodes: Final[list[Node]] = []
+        self._variables: Final[list[Variable]] = []
         self._by_name: Final[dict[str, Node]] = {}
         # For each name that was asked for, how many nodes have it or it with a number behind.
         self._counts: Final[dict[str, int]] = {}
@@ -52,6 +54,11 @@ class Graph:
     def nodes(self) -> Sequence[Node]:
         """All nodes, oldest first: a live view that only grows. Inputs stand before what uses them."""
         return _Nodes(self._nodes)
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """All variables, oldest first."""
+        return tuple(self._variables)
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -185,12 +192,15 @@ class Graph:
     ) -> Node:
         """Under the lock."""
         for one in operands:
-            if type(one) is not Node:
-                inputs = tuple([one for one in operands if type(one) is Node])
+            if not isinstance(one, Node):
+                inputs = tuple([one for one in operands if isinstance(one, Node)])
                 break
         else:
             inputs = cast("tuple[Node, ...]", operands)  # one tuple to keep, not two
-        node = Node(self, len(self._nodes), op, operands, inputs, params, after, spec, device, name, site)
+        kind = Node if op is not VARIABLE else Variable
+        node = kind(self, len(self._nodes), op, operands, inputs, params, after, spec, device, name, site)
+        if op is VARIABLE:
+            self._variables.append(cast("Variable", node))
         self._by_name[name] = node
         self._nodes.append(node)
         return node
@@ -202,13 +212,13 @@ class Graph:
             SpecTypeError: `value` is none of these, and no array of numbers, times or text.
             GraphError: it is a node of another graph.
         """
-        if type(value) is Node:
+        if isinstance(value, Node):
             if value.graph is not self:
                 raise GraphError(
                     f"{op}: {value!r} belongs to another graph\n"
                     "  build both operands in one graph; a value of another graph can be fed to a placeholder"
                 )
-            return value
+            return value if type(value) is Node else reading(value)
         # np.float64 is a float, but takes part in promotion with its own dtype.
         if isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
             return value
@@ -260,6 +270,13 @@ class Graph:
 
 
 _no_scope: Final = current_scope()
+
+
+def reading(node: Node) -> Node:
+    """What stands for `node` where it is used now: of a variable, inside of control dependencies, a read after these."""
+    if isinstance(node, Variable) and any(one.graph is node.graph for one in current_scope().after):
+        return node.read()
+    return node
 
 
 @final

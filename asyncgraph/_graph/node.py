@@ -29,8 +29,7 @@ Scalar = bool | int | float | complex
 """A Python number: it takes part in promotion by its kind alone (NEP 50)."""
 
 
-@final
-class Node:
+class Node:  # not final: `Variable` is one, and nothing else is
     """One application of an op to its inputs, in a graph. Immutable; built by `ops`, operators and `@op`.
 
     Fields:

@@ -110,8 +110,12 @@ CONSTANT: Final = Op("constant")
 GROUP: Final = Op("group", pure=False)
 OUTPUT: Final = Op("output")
 ITEM: Final = Op("item")
+VARIABLE: Final = Op("variable", pure=False)
+READ: Final = Op("read", pure=False)
+CURRENT: Final = Op("current", pure=False)
+ASSIGN: Final = Op("assign", pure=False)
 
-_ops: dict[str, Op] = {op.name: op for op in (PLACEHOLDER, CONSTANT, GROUP, OUTPUT, ITEM)}
+_ops: dict[str, Op] = {op.name: op for op in (PLACEHOLDER, CONSTANT, GROUP, OUTPUT, ITEM, VARIABLE, READ, CURRENT, ASSIGN)}
 
 
 def op_named(name: str) -> Op:

@@ -97,7 +97,7 @@ def table_of(nodes: Sequence[Node], names: dict[str, int], finalized: bool) -> T
         site = node.raw_site
         if site not in sites:
             sites[site] = resolve_site(site)
-        operands = tuple([(one.index,) if type(one) is Node else one for one in node.operands])
+        operands = tuple([(one.index,) if isinstance(one, Node) else one for one in node.operands])
         after = tuple([one.index for one in node.after])
         rows.append(NodeRow(op, operands, params, after, node.spec, node.requested_device, node.name, sites[site]))
     return Table(rows, ops, names, finalized)

@@ -127,7 +127,7 @@ def control_dependencies(nodes: Iterable[Node] | None) -> Generator[None]:
         one = isinstance(nodes, (str, Node)) or not isinstance(nodes, Iterable)  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
         given: list[Any] = [nodes] if one else list(nodes)
         for node in given:
-            if type(node) is not Node:
+            if not isinstance(node, Node):
                 raise SpecTypeError(f"control_dependencies takes a list of nodes, not {node!r}")
         after = tuple(dict.fromkeys(scope.after + tuple(given)))
     yield from _inside(replace(scope, after=after, outer=scope), None)

@@ -141,7 +141,7 @@ class RunArgs(Generic[T]):
     def __init__(self, fetches: T, feeds: Feeds | None = ..., options: RunOptions | None = ...) -> None: ...
     def __init__(self, fetches: Any, feeds: Feeds | None = None, options: RunOptions | None = None) -> None:
         given: Mapping[Any, Any] = _NO_FEEDS if feeds is None else _copied(feeds)
-        if fetches.__class__ is Node:
+        if isinstance(fetches, Node):
             _set_key(self, (fetches, None, *given))
         else:
             leaves = leaves_of(fetches)

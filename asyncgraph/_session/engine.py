@@ -87,7 +87,7 @@ class Request:
 
     def results(self, fetches: Any, values: Sequence[Any]) -> Any:
         """The values of the plan's fetches in the structure of `fetches`, no two places sharing writable memory."""
-        if fetches.__class__ is Node:
+        if isinstance(fetches, Node):
             return values[0]
         placed = [values[index] for index in self._fetch_order]
         for leaf in self._repeated:

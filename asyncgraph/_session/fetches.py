@@ -32,7 +32,7 @@ def leaves_of(fetches: object) -> list[Leaf]:
 
 def rebuild(fetches: Any, values: Iterator[Any]) -> Any:
     """The structure of `fetches`, in its own types of container, with `values` for its leaves."""
-    if fetches.__class__ is Node or isinstance(fetches, str):
+    if isinstance(fetches, (Node, str)):
         return next(values)
     kind: type[Any] = fetches.__class__
     if kind is list:
@@ -76,8 +76,8 @@ def _flatten(fetches: object, leaves: list[Leaf], path: str) -> None:
         leaves.append(fetches)
     elif isinstance(fetches, (list, tuple)):
         for index, one in enumerate(cast("list[object]", fetches)):
-            if one.__class__ is Node:
-                leaves.append(cast("Node", one))
+            if isinstance(one, Node):
+                leaves.append(one)
             else:
                 _flatten(one, leaves, f"{path}[{index}]")
     elif isinstance(fetches, dict):

@@ -57,7 +57,7 @@ def graph_of(op: str, operands: Sequence[object] = ()) -> Graph:
         GraphError: there is neither.
     """
     for operand in operands:
-        if type(operand) is Node:
+        if isinstance(operand, Node):
             return operand.graph
     graph = current_scope().graph
     if graph is None:

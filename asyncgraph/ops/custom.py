@@ -10,7 +10,7 @@ from types import MethodType
 from typing import Any, Final, cast, final, overload
 
 from .._graph.building import current_graph
-from .._graph.graph import Graph
+from .._graph.graph import Graph, reading
 from .._graph.node import Node
 from .._graph.op import OUTPUT, Call, Op, Retry, Where
 from .._graph.spec import ANY, ArraySpec
@@ -72,6 +72,7 @@ class OpFunction:
         self._check(args, kwargs)
         template, nodes = template_of(args, kwargs)
         graph = _graph_of(nodes, self.op.name)
+        nodes = tuple([reading(node) for node in nodes])
         spec = self._spec if isinstance(self._spec, ArraySpec) else ANY
         made = graph.add(self.op, nodes, {"template": template}, spec, name)
         if not isinstance(self._spec, tuple):

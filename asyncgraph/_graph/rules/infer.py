@@ -26,7 +26,7 @@ def infer_spec(op: str, operands: tuple[Node | Scalar, ...], params: Params) -> 
         SpecError, SpecTypeError, SpecOverflowError: the op can never take these operands.
         GraphError: there is no such op, or it has several results.
     """
-    seen = tuple([one.spec if type(one) is Node else one for one in operands])
+    seen = tuple([one.spec if isinstance(one, Node) else one for one in operands])
     if params is not NO_PARAMS:
         return _one(op, row_of(SPECS, "SPECS", op)(op, seen, params))
     for one in seen:
@@ -50,7 +50,7 @@ def infer_specs(op: str, operands: tuple[Node | Scalar, ...], params: Params) ->
         SpecError, SpecTypeError: the op can never take these operands.
         GraphError: there is no such op, or it has one result.
     """
-    seen = tuple([one.spec if type(one) is Node else one for one in operands])
+    seen = tuple([one.spec if isinstance(one, Node) else one for one in operands])
     specs = row_of(SPECS, "SPECS", op)(op, seen, params)
     if isinstance(specs, ArraySpec):
         raise GraphError(f"the op {op!r} has one result, not several")
