@@ -5,8 +5,7 @@ and arrays of the other byte order, are read into memory. All loads of one file 
 read is kept as long as the graph that loads it, for all of its sessions: a constant of what they plan then.
 
 Three formats, told apart by their first bytes: .npy, .npz and .safetensors. NumPy's own readers of
-headers serve the first two, and `zipfile` finds the members. For the third there are the 40 lines below:
-the safetensors package copies what it reads, and is one more thing to install.
+headers serve the first two, and `zipfile` finds the members. For the third see `_safetensors`.
 
 While a graph lives, replace a file that it loads by renaming another over it. One that is truncated or
 written to in place changes the arrays under running kernels, or kills the process, as with any map.
@@ -14,7 +13,6 @@ written to in place changes the arrays under running kernels, or kills the proce
 
 from __future__ import annotations
 
-import json
 import math
 import mmap
 import os
@@ -39,6 +37,7 @@ from ._graph.node import Node
 from ._graph.op import Call, Op
 from ._graph.spec import ArraySpec, DType
 from ._graph.template import Template
+from ._safetensors import Tensor, read_header
 from .errors import LoadError, SpecTypeError
 
 Array = np.ndarray[Any, Any]
@@ -334,37 +333,14 @@ _ENCRYPTED: Final = 1
 
 
 def _tensors(file: BinaryIO) -> Mapping[str | None, Any]:
-    """The tensors of a file: the length of a header, the header in JSON, the data."""
-    (length,) = struct.unpack("<Q", file.read(8))
-    begin = 8 + length
-    size = os.fstat(file.fileno()).st_size
-    if begin > size:
-        raise ValueError(f"it is truncated: its header ends at byte {begin:,}, and there are {size:,}")
-    header = cast("dict[str, Any]", json.loads(file.read(length)))  # it begins with a brace
-    return {name: (begin, one) for name, one in header.items() if name != "__metadata__"}
+    return {**read_header(file).tensors}
 
 
-def _tensor_entry(file: BinaryIO, member: tuple[int, Any]) -> _Entry:
-    begin, one = member
-    match one:
-        case {"dtype": str(name), "shape": [*shape], "data_offsets": [first, last]}:
-            pass
-        case _:
-            raise ValueError(f"its header is corrupt: {one!r}")
-    if any(type(number) is not int or number < 0 for number in (*shape, first, last)):
-        raise ValueError(f"its header is corrupt: {one!r}")
-    if name not in _TENSOR_DTYPES:
-        raise TypeError(f"its dtype is {name}, which NumPy has not\n  save it as F32, or load it in a user op")
-    entry = _Entry(np.dtype(_TENSOR_DTYPES[name]), tuple(shape), "C", begin + first)
-    if entry.nbytes != last - first:
-        raise ValueError(f"its header is corrupt: {entry.spec!r} takes {entry.nbytes:,} bytes, not {last - first:,}")
-    return entry
+def _tensor_entry(file: BinaryIO, tensor: Tensor) -> _Entry:
+    if tensor.dtype is None:
+        raise TypeError(f"its dtype is {tensor.code}, which NumPy has not\n  save it as F32, or load it in a user op")
+    return _Entry(tensor.dtype, tensor.shape, "C", tensor.begin)
 
-
-_TENSOR_DTYPES: Final = {
-    "BOOL": "?", "U8": "u1", "I8": "i1", "U16": "<u2", "I16": "<i2", "U32": "<u4", "I32": "<i4", "U64": "<u8",
-    "I64": "<i8", "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
-}  # fmt: skip
 
 _FORMATS: Final = (
     _Format(lambda head: head.startswith(npy.MAGIC_PREFIX), lambda file: {None: None}, _npy_entry),

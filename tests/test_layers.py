@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROWS = [
-    {"errors", "abc"},
+    {"errors", "abc", "_safetensors"},
     {"_graph"},
     {"ops", "_plan", "loading"},
     {"_exec", "tracing"},
