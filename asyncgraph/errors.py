@@ -20,6 +20,11 @@ AsyncGraphError
 │   ├── SessionClosedError        it is closed
 │   ├── SessionOverloadedError    more runs are in flight than it takes
 │   └── SessionLoopError          it belongs to another event loop, thread or process
+├── CheckpointError               state cannot be saved or restored; it has not changed
+│   ├── CheckpointFileError       the file cannot be written or read, or is corrupt (also an OSError)
+│   ├── CheckpointTypeError       a checkpoint cannot hold a variable's dtype (also a TypeError)
+│   └── CheckpointMismatchError   a checkpoint does not fit the variables (also a ValueError)
+├── StateConflictError            a nested run would assign what a run that waits for it holds (also a RuntimeError)
 ├── RunTimeoutError               a run's deadline passed (also a TimeoutError)
 ├── NodeTimeoutError              one call of a user op took too long (also a TimeoutError)
 ├── NodeResultError               what a user op returned does not fit its spec (also a TypeError)
@@ -123,6 +128,26 @@ class SessionOverloadedError(SessionError):
 
 class SessionLoopError(SessionError):
     """The session belongs to another event loop, to a parent process, or to no loop that it can use."""
+
+
+class CheckpointError(AsyncGraphError):
+    """The state of a session cannot be saved, or restored. The state has not changed."""
+
+
+class CheckpointFileError(CheckpointError, OSError):
+    """The file of a checkpoint cannot be written, is not there, or is corrupt."""
+
+
+class CheckpointTypeError(CheckpointError, TypeError):
+    """A variable's dtype is none that a checkpoint can hold. Nothing was written."""
+
+
+class CheckpointMismatchError(CheckpointError, ValueError):
+    """A checkpoint and the variables of a graph differ. The message has every difference."""
+
+
+class StateConflictError(AsyncGraphError, RuntimeError):
+    """A nested run would assign a variable for which a run that waits for it stands in its way. It has not begun."""
 
 
 class RunTimeoutError(AsyncGraphError, TimeoutError):

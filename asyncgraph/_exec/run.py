@@ -56,6 +56,7 @@ class Run:
         scheduler: what may start. Advanced under the lock.
         failed_nodes: for each failure of the scheduler's, the node, or `None` for what came from outside.
             Under the lock.
+        transaction: what the session knows of its variables, for runs that its nodes start.
         watch: called on the loop after a segment that fills a fetched slot, once somebody wants to know.
         _context: the caller's; every segment runs in a copy of it.
         _elements: the size of the largest fed array, for estimates.
@@ -84,6 +85,7 @@ class Run:
         self.frame: Final = frame
         self.scheduler: Final = Scheduler(plan)
         self.failed_nodes: Final[list[Node | None]] = []
+        self.transaction: object = None
         self.watch: Callable[[], None] | None = None
         self._context: Final = context
         self._elements: Final = elements

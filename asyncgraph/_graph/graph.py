@@ -273,7 +273,7 @@ _no_scope: Final = current_scope()
 
 
 def reading(node: Node) -> Node:
-    """What stands for `node` where it is used now: of a variable, inside of control dependencies, a read after these."""
+    """What stands for `node` where it is used now: for a variable, in control dependencies, a read after these."""
     if isinstance(node, Variable) and any(one.graph is node.graph for one in current_scope().after):
         return node.read()
     return node

@@ -24,7 +24,7 @@ from .spec import ArraySpec, Shape, intern_spec
 
 @final
 class Variable(Node):
-    """A node whose value a session keeps from run to run. Made by `variable`; the only kind of node that is a class of its own.
+    """A node whose value a session keeps from run to run. Made by `variable`; the only node with a class of its own.
 
     Each session has values of its own, which begin as `initial` says when a run first needs them, or as a run
     assigns them. A run reads one consistent state, and commits what it assigns at its end, all or nothing.

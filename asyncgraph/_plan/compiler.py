@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from .._graph.node import Node
+from .._graph.variable import Variable
 from .cse import eliminate_common_subexpressions
 from .fold import fold_constants
 from .lower import lower
@@ -23,6 +24,8 @@ def compile_plan(
     checkpoint: Checkpoint,
     fed_on: Mapping[Node, Placement] = NOWHERE,
     on_host: bool = True,
+    uninitialized: Collection[Variable] = (),
+    initializes: Collection[Variable] = (),
 ) -> Plan:
     """The plan that computes `fetches` where values for `feeds` are given.
 
@@ -35,13 +38,15 @@ def compile_plan(
         checkpoint: called about once a millisecond, or a few for large graphs; what it raises ends the compilation.
         fed_on: for feeds that are arrays on a device: that.
         on_host: whether the fetches are wanted on the host; otherwise they stay where they are computed.
+        uninitialized: variables without a value: those that are needed are computed and assigned.
+        initializes: those of them that are wanted, even if nothing needs them.
 
     Raises:
         MissingFeedError: a placeholder is needed that is not among `feeds`.
         DeviceNotFoundError: a node asks for a device that there is not, and may not run elsewhere.
         KernelNotFoundError: a backend has no kernel for a node that was placed on it.
     """
-    program = prune(fetches, feeds, checkpoint)
+    program = prune(fetches, feeds, checkpoint, uninitialized, initializes)
     program = place(program, placer, fed_on)
     checkpoint()
     program = eliminate_common_subexpressions(program, checkpoint)
@@ -49,9 +54,9 @@ def compile_plan(
     lowered = lower(program, checkpoint, on_host)
     segments = cut_into_segments(lowered, checkpoint)
     checkpoint()
-    owners = owners_of_fetches(program, lowered)
+    fetched, assigned = owners_of_fetches(program, lowered)
     checkpoint()
-    return Plan(program, lowered, segments, owners)
+    return Plan(program, lowered, segments, fetched, assigned)
 
 
 def no_checkpoint() -> None:

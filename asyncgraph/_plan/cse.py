@@ -25,7 +25,7 @@ def eliminate_common_subexpressions(program: Program, checkpoint: Checkpoint) ->
     Fetches stay as they are: `same` says which node answers for one that went.
     """
     kept: dict[Hashable, Node] = {}
-    same: dict[Node, Node] = {}
+    same = dict(program.same)
     nodes: list[Node] = []
     for count, node in enumerate(program.nodes, 1):
         if not count % CHECK_EVERY:
@@ -38,6 +38,8 @@ def eliminate_common_subexpressions(program: Program, checkpoint: Checkpoint) ->
             nodes.append(node)
         else:
             same[node] = stands
+    for node, stands in program.same.items():
+        same[node] = same.get(stands, stands)
     return replace(program, nodes=tuple(nodes), same=same)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from .._graph.node import Node
 from .._graph.op import CONSTANT, GROUP, ITEM, OUTPUT, PLACEHOLDER
 from .._graph.template import Template
+from .._graph.variable import STATE_OPS
 from .estimate import estimate
 from .program import CHECK_EVERY, Checkpoint, Placement, Program
 
@@ -59,7 +60,7 @@ def kept_by(node: Node) -> Any:
     return node.op.call.kept(*args, **kwargs)
 
 
-_NEVER: Final = frozenset({GROUP, ITEM, OUTPUT})
+_NEVER: Final = frozenset({GROUP, ITEM, OUTPUT, *STATE_OPS})
 # These warn by Python's own warnings, of which there is one set of filters for all threads, so that
 # nobody can listen to one thread's. The others warn through np.errstate.
 _WARN: Final = frozenset({"mean", "std", "var", "astype"})

@@ -18,9 +18,10 @@ import numpy as np
 
 from .._graph.exchange import FedArray, dlpack_device
 from .._graph.node import Node, Scalar
-from .._graph.op import GROUP, ITEM, OUTPUT, Op
-from .._graph.spec import ANY
-from ..errors import KernelNotFoundError
+from .._graph.op import ASSIGN, CURRENT, GROUP, ITEM, OUTPUT, READ, Op
+from .._graph.spec import ANY, ArraySpec
+from .._graph.variable import Variable, assigned_by, may_be
+from ..errors import KernelNotFoundError, SpecError, SpecTypeError
 from .estimate import NOTHING, Estimate, Estimates
 from .keys import exact_key
 from .program import CHECK_EVERY, Checkpoint, Placement, Program
@@ -86,18 +87,29 @@ class Lowered:
     Fields:
         instructions: in the program's order, transfers before what needs them.
         template: a frame before a run: numbers and folded values in their slots, `None` elsewhere.
-        feeds: the slots of the program's feeds, in their order.
+        feeds: the slots of the program's feeds, in their order: the first.
+        variables: those whose value a run is given, in the order of their slots, which come next.
         fetches: the slots of the program's fetches, in their order, where they are wanted.
         homes: the device where each of them is, `None` for the host.
+        assigned: for each variable that is assigned or initialized, the slot of its new value, on its device.
         kept: of the folded values, the slots of those that calls have kept.
+        draws: whether it draws random numbers. Then the slot after the variables' is given the key for them.
     """
 
     instructions: tuple[Instruction, ...]
     template: list[Any]
     feeds: tuple[int, ...]
+    variables: tuple[Variable, ...]
     fetches: tuple[int, ...]
     homes: tuple[Placement | None, ...]
+    assigned: tuple[tuple[Variable, int], ...]
     kept: frozenset[int]
+    draws: bool = False
+
+    @property
+    def given(self) -> int:
+        """How many slots are filled before a run: by feeds, variables, and the key of random numbers."""
+        return len(self.feeds) + len(self.variables) + self.draws
 
 
 def lower(program: Program, checkpoint: Checkpoint, on_host: bool = True) -> Lowered:
@@ -114,12 +126,15 @@ def lower(program: Program, checkpoint: Checkpoint, on_host: bool = True) -> Low
     fetches = [program.same.get(node, node) for node in program.fetches]
     homes = [None if on_host else lowering.home(node) for node in fetches]
     slots = [lowering.slot_on(node, home) for node, home in zip(fetches, homes, strict=True)]
+    assigned = [(variable, lowering.slot_of_assigned(node)) for variable, node in program.state.assigned.items()]
     return Lowered(
         tuple(lowering.instructions),
         lowering.template,
         tuple(range(len(program.feeds))),
+        tuple(program.state.stored.values()),
         tuple(slots),
         tuple(homes),
+        tuple(assigned),
         frozenset(lowering.kept),
     )
 
@@ -148,23 +163,26 @@ class _Lowering:
         self.program: Final = program
         self.checkpoint: Final = checkpoint
         self.instructions: Final[list[Instruction]] = []
-        self.template: Final[list[Any]] = [None] * len(program.feeds)
-        self.slots: Final[dict[Node, int]] = {node: slot for slot, node in enumerate(program.feeds)}
+        stored = program.state.stored
+        given = (*program.feeds, *stored)
+        self.template: Final[list[Any]] = [None] * len(given)
+        self.slots: Final[dict[Node, int]] = {node: slot for slot, node in enumerate(given)}
         self.homes: Final[dict[Node, Placement | None]] = dict.fromkeys(program.feeds)
         self.moved: Final[dict[tuple[Node, Placement | None], int]] = {}
         self.numbers: Final[dict[Hashable, int]] = {}
         self.kept: Final[set[int]] = set()
         self.made_by: Final[dict[Node, int]] = {}
         self.late: Final = _late(program)
-        outside = [node.spec for node in program.feeds] + [
-            node.spec for node in program.nodes if node.op.call is not None
-        ]
+        outside = [node.spec for node in given] + [node.spec for node in program.nodes if node.op.call is not None]
         self.estimates: Final = Estimates(outside)
         self.known: Final[dict[tuple[object, ...], tuple[Kind, Callable[..., Any] | None, Estimate]]] = {}
-        self.fed_there: Final = {node: slot for node, slot in self.slots.items() if node in program.placements}
+        fed_there = [node for node in program.feeds if node in program.placements]
+        self.fed_there: Final = {node: self.slots[node] for node in fed_there}
         for node in self.fed_there:
             self.homes[node] = program.placements[node]
             del self.slots[node]
+        for node in stored:
+            self.homes[node] = self.home(node)
 
     def add(self, node: Node) -> None:
         """Appends the instruction of a node, after the transfers that it needs."""
@@ -172,7 +190,8 @@ class _Lowering:
         same = self.program.same
         slots, homes = self.slots, self.homes
         operands: list[int] = []
-        for one in node.operands:
+        source = self.program.state.sources.get(node)
+        for one in node.operands if source is None else (source,):
             if isinstance(one, Node):
                 one = same.get(one, one)
                 slot = slots.get(one)
@@ -232,6 +251,11 @@ class _Lowering:
         self.moved[node, target] = slot
         return slot
 
+    def slot_of_assigned(self, node: Node) -> int:
+        """Where the value is that a variable has at the end: of `node`, which assigns it or is the variable."""
+        variable = node if isinstance(node, Variable) else assigned_by(node)
+        return self.slot_on(self._stands(node), self._home_of(variable))
+
     def number(self, value: Scalar) -> int:
         """The slot of a Python number."""
         key = exact_key(value)
@@ -240,6 +264,10 @@ class _Lowering:
             slot = self.numbers[key] = len(self.template)
             self.template.append(value)
         return slot
+
+    def _home_of(self, variable: Variable) -> Placement | None:
+        where = self.program.homes[variable]
+        return None if where.on_host else where
 
     def _after(self, node: Node) -> tuple[int, ...]:
         first = [*node.after]
@@ -323,8 +351,35 @@ def _late(program: Program) -> dict[Node, tuple[Node, ...]]:
 
 _CALL_KINDS: Final = {"thread": Kind.THREAD, "inline": Kind.INLINE}
 
+
+def _assignment(node: Node) -> Callable[..., Any]:
+    """Hands the value on; looks at it, if what it is was not known when the node was built."""
+    (operand,) = node.inputs
+    literal = operand.shape is not None and all(isinstance(dim, int) for dim in operand.shape)
+    if operand.dtype == node.dtype and literal and operand.shape == node.shape:
+        return _same
+    return partial(_fitting, node.spec)
+
+
+def _fitting(spec: ArraySpec, value: Any) -> Any:
+    """`value`, if a variable of that spec may have it.
+
+    Raises:
+        SpecTypeError, SpecError: its dtype or its shape differ.
+    """
+    dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
+    if str(dtype) != str(spec.dtype):
+        raise SpecTypeError(f"a {spec!r} was assigned a value of dtype {dtype or type(value).__name__}")
+    if not may_be(shape, spec.shape):
+        raise SpecError(f"a {spec!r} was assigned a value of shape {shape}")
+    return value
+
+
 _HOST_KERNELS: Final[dict[Op, Callable[[Node], Callable[..., Any]]]] = {
+    ASSIGN: _assignment,
+    CURRENT: lambda node: _same,
     GROUP: lambda node: _nothing,
+    READ: lambda node: _same,
     ITEM: lambda node: itemgetter(node.params["key"]),
     OUTPUT: lambda node: itemgetter(node.params["index"]),
 }
@@ -333,6 +388,10 @@ _HOST_KERNELS: Final[dict[Op, Callable[[Node], Callable[..., Any]]]] = {
 
 def _nothing() -> None:
     return None
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _from_dlpack(where: Placement, fed: FedArray) -> Any:

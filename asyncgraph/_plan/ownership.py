@@ -13,8 +13,9 @@ from enum import Enum
 from typing import Final, final
 
 from .._graph.node import Node
-from .._graph.op import CONSTANT, ITEM, OUTPUT, PLACEHOLDER
+from .._graph.op import ASSIGN, CONSTANT, CURRENT, ITEM, OUTPUT, PLACEHOLDER, READ
 from .._graph.rules.tables import VIEWS
+from .._graph.variable import Variable
 from .lower import Instruction, Kind, Lowered
 from .program import Placement, Program
 
@@ -25,10 +26,12 @@ class Owner(Enum):
     CALLER = "computed for the caller"
     USER = "what a user op returned, as it is"
     FEED = "a feed: a read-only view"
-    CONSTANT = "a constant: a read-only view"
+    CONSTANT = "a constant, or what a variable holds: a read-only view"
     FOLDED = "computed when the plan was made: a copy"
-    BORROWED = "may be a view of a feed or a constant: then read-only"
-    LENT = "may be a view of a feed or a constant: then read-only; or of what another fetch has: then copied"
+    BORROWED = "may be a view of a feed, a constant or a variable: then read-only"
+    LENT = (
+        "may be a view of a feed, a constant or a variable: then read-only; or of what another fetch has: then copied"
+    )
     VIEW = "may be a view of something larger: then copied"
     SHARED = "may be, or show, what another fetch has: a copy"
 
@@ -42,7 +45,7 @@ class Fetched:
         node: the node that was asked for.
         slot: where its value is.
         owner: what is done with it.
-        lenders: the slots of feeds and constants that it may be a view of.
+        lenders: the slots of feeds, constants and variables that it may be a view of.
         home: the device that it stays on, `None` for the host.
         plain: whether it is handed out as it is, if it is an array: nearly always.
     """
@@ -55,11 +58,38 @@ class Fetched:
     plain: bool = False
 
 
-def owners_of_fetches(program: Program, lowered: Lowered) -> tuple[Fetched, ...]:
-    """What is to be done with each fetch, in the order of the program's."""
+class Keep(Enum):
+    """How what a variable is assigned becomes what it holds, which nobody can write to."""
+
+    OWN = "a kernel's result, which is kept as it is, if it is no view"
+    SHARE = "a constant, or what a variable holds"
+    COPY = "a feed, or what a user op returned, which others may write to: a copy"
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Assigned:
+    """What a variable holds when a run has succeeded.
+
+    Fields:
+        variable: whose value it is.
+        slot: where its value is.
+        keep: what is done with that.
+    """
+
+    variable: Variable
+    slot: int
+    keep: Keep
+
+
+def owners_of_fetches(program: Program, lowered: Lowered) -> tuple[tuple[Fetched, ...], tuple[Assigned, ...]]:
+    """What is to be done with each fetch, in the order of the program's, and with what variables are assigned."""
     owners = _Owners(lowered)
     fetched = zip(program.fetches, lowered.fetches, lowered.homes, strict=True)
-    return tuple([owners.fetched(node, program.same.get(node, node), slot, home) for node, slot, home in fetched])
+    return (
+        tuple([owners.fetched(node, program.same.get(node, node), slot, home) for node, slot, home in fetched]),
+        tuple([Assigned(variable, slot, owners.keep(slot)) for variable, slot in lowered.assigned]),
+    )
 
 
 @final
@@ -67,7 +97,8 @@ class _Owners:
     """What is known of the memory of fetched values.
 
     Fields:
-        made: the instruction that fills a slot; feeds and constants have none.
+        made: the instruction that fills a slot; feeds, variables and constants have none.
+        stored: roots of what variables are assigned, which fetches may show, but not write to.
         kept: slots of what calls have kept. As in a run that makes the calls, nobody lends it, and views are copied.
         roots: for each slot whose value may be a view: the slots whose memory it may be, none of them a view.
         taken: for each root, how many fetches may show its memory.
@@ -77,11 +108,13 @@ class _Owners:
 
     def __init__(self, lowered: Lowered) -> None:
         self.feeds: Final = len(lowered.feeds)
+        self.before: Final = lowered.given
         self.made: Final[dict[int, Instruction]] = {one.out: one for one in lowered.instructions}
         self.kept: Final = lowered.kept
         self.roots: Final = _roots(lowered)
         self.taken: Final[Counter[int]] = Counter()
         self.given: Final[set[int]] = set()
+        self.stored: Final = frozenset([root for _, slot in lowered.assigned for root in self.roots_of(slot)])
         calls: list[int] = []
         for slot in lowered.fetches:
             call = self.call_behind(slot)
@@ -94,10 +127,10 @@ class _Owners:
     def fetched(self, node: Node, computed: Node, slot: int, home: Placement | None) -> Fetched:
         """What is to be done with a fetch of `node`, whose value is that of `computed`."""
         if slot not in self.made:
-            return Fetched(node, slot, Owner.FEED if slot < self.feeds else _folded(computed), (), home)
+            return Fetched(node, slot, Owner.FEED if slot < self.feeds else self.known(computed, slot), (), home)
         if self.call_behind(slot) is not None:
             return Fetched(node, slot, Owner.USER, (), home)
-        lenders = tuple(sorted([one for one in self.roots_of(slot) if one not in self.made and one not in self.kept]))
+        lenders = tuple(sorted([one for one in self.roots_of(slot) if self.lends(one)]))
         owner = self.owner(slot, lenders)
         self.given.add(slot)
         return Fetched(node, slot, owner, lenders, home, plain=owner is Owner.CALLER and home is None)
@@ -107,13 +140,28 @@ class _Owners:
         roots = self.roots_of(slot)
         if slot in self.given or not self.held.isdisjoint(roots):
             return Owner.SHARED
-        if slot not in self.roots:
+        if slot not in self.roots and not lenders:
             return Owner.CALLER
         if any(root in self.kept or self.taken[root] > 1 for root in roots.difference(lenders)):
             return Owner.SHARED
         if not lenders:
             return Owner.VIEW
         return Owner.LENT if any(self.taken[root] > 1 for root in lenders) else Owner.BORROWED
+
+    def keep(self, slot: int) -> Keep:
+        """How the value of a slot becomes what a variable holds."""
+        roots = self.roots_of(slot)
+        if any(root < self.feeds or self.call_behind(root) is not None for root in roots):
+            return Keep.COPY
+        return Keep.OWN if any(root in self.made for root in roots) else Keep.SHARE
+
+    def known(self, node: Node, slot: int) -> Owner:
+        """What is done with the value of `node`, which is known before a run."""
+        return Owner.CONSTANT if slot < self.before else _folded(node)
+
+    def lends(self, root: int) -> bool:
+        """Whether a fetch may show it, but not write to it."""
+        return root in self.stored or (root not in self.made and root not in self.kept)
 
     def roots_of(self, slot: int) -> frozenset[int]:
         """The slots whose memory the value of a slot may be."""
@@ -165,12 +213,14 @@ def _roots(lowered: Lowered) -> dict[int, frozenset[int]]:
 
 
 _FIRST: Final = (0,)
+_HANDED_ON: Final = frozenset({OUTPUT, ITEM, READ, CURRENT, ASSIGN})
+"""Ops that give their operand, or a part of it."""
 
 
 def _seen_through(instruction: Instruction) -> tuple[int, ...]:
     if instruction.kind is not Kind.KERNEL:
         return ()
     op = instruction.node.op
-    if instruction.moves_to is not None or op is OUTPUT or op is ITEM:
+    if instruction.moves_to is not None or op in _HANDED_ON:
         return _FIRST
     return VIEWS.get(op.name, ())

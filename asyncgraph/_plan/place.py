@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Final
 
 from .._graph.node import Node
-from .._graph.op import CONSTANT, GROUP, ITEM, OUTPUT, PLACEHOLDER
+from .._graph.op import ASSIGN, CONSTANT, CURRENT, GROUP, ITEM, OUTPUT, PLACEHOLDER, READ, Op
+from .._graph.variable import assigned_by
 from ..errors import DeviceNotFoundError
 from .program import Placement, Program
 
@@ -28,8 +29,24 @@ def place(program: Program, placer: Placer, fed_on: Mapping[Node, Placement] = N
     """
     found: dict[str | None, Placement] = {}
     placements: dict[Node, Placement] = {**fed_on}
+
+    def placed(node: Node) -> Placement:
+        wanted = node.requested_device
+        where = found.get(wanted)
+        if where is None:
+            where = found[wanted] = _placed(node, placer)
+        return where
+
+    state = program.state
+    homes = {variable: placed(variable) for variable in (*state.stored.values(), *state.assigned)}
+    for node, variable in state.stored.items():
+        placements[node] = homes[variable]
     for node in program.nodes:
         if not needs_device(node):
+            continue
+        variable_of = _VARIABLES_OF.get(node.op)
+        if variable_of is not None:
+            placements[node] = placed(variable_of(node))
             continue
         if node.op is OUTPUT:
             # An output is where the call is that it belongs to; a user op's is on the host.
@@ -37,12 +54,16 @@ def place(program: Program, placer: Placer, fed_on: Mapping[Node, Placement] = N
             if where is not None:
                 placements[node] = where
             continue
-        wanted = node.requested_device
-        where = found.get(wanted)
-        if where is None:
-            where = found[wanted] = _placed(node, placer)
-        placements[node] = where
-    return replace(program, placements=placements)
+        placements[node] = placed(node)
+    return replace(program, homes=homes, placements=placements)
+
+
+_VARIABLES_OF: Final[Mapping[Op, Callable[[Node], Node]]] = {
+    READ: lambda node: node.inputs[0],
+    CURRENT: lambda node: node.inputs[0],
+    ASSIGN: assigned_by,
+}
+"""Ops whose nodes are where a variable is."""
 
 
 def needs_device(node: Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final, final
 
 from .._graph.graph import describe
@@ -9,7 +10,7 @@ from .chunk import Chunk, Failure, Frame, chunks_of
 from .estimate import NOTHING
 from .fold import kept_by
 from .lower import Instruction, Kind, Lowered
-from .ownership import Fetched
+from .ownership import Assigned, Fetched
 from .program import Program
 from .segment import Segment
 
@@ -28,14 +29,25 @@ class Plan:
         inline_chunks: of a single segment, its chunks.
         fetches: where the values of the fetches are.
         feeds: how many slots of a frame are fed: the first, in the order of `program.feeds`.
+        variables: those whose value a run is given, in the order of the slots that come next.
+        assigned: what variables hold when a run has succeeded.
+        writes: whose value it changes.
+        reads: whose value it reads, and does not change.
+        draws: whether it draws random numbers, for which it is given a key, in the slot after the variables'.
+        stateful: whether it has anything to do with variables or random numbers.
         single: whether it is one segment of kernels on the host, or none at all, which needs no scheduler.
         work: what its first segment costs.
-        readers: for each slot that crosses segments, how many read it; fetched slots count once more.
+        readers: for each slot that crosses segments, how many read it; what is fetched or assigned counts once more.
         needs_loop: whether it needs an event loop: for coroutines, and for calls that may be abandoned.
     """
 
     def __init__(
-        self, program: Program, lowered: Lowered, segments: tuple[Segment, ...], fetches: tuple[Fetched, ...]
+        self,
+        program: Program,
+        lowered: Lowered,
+        segments: tuple[Segment, ...],
+        fetches: tuple[Fetched, ...],
+        assigned: tuple[Assigned, ...],
     ) -> None:
         self.program: Final = program
         self.segments: Final = segments
@@ -44,15 +56,22 @@ class Plan:
         )
         self.fetches: Final = fetches
         self.feeds: Final = len(lowered.feeds)
+        self.variables: Final = lowered.variables
+        self.assigned: Final = assigned
+        self.writes: Final = frozenset([one.variable for one in assigned])
+        self.reads: Final = frozenset(lowered.variables) - self.writes
+        self.draws: Final = lowered.draws
+        self.stateful: Final = bool(lowered.variables or assigned or lowered.draws)
         self.single: Final = not segments or (len(segments) == 1 and _may_be_inline(segments[0]))
         self.inline_chunks: Final[tuple[Chunk, ...]] = self.chunks[0] if self.single and segments else ()
         self.work: Final = segments[0].work if segments else NOTHING
         self.needs_loop: Final = any(_needs_loop(one) for one in segments)
-        self.readers: Final[dict[int, int]] = _readers(segments, fetches)
+        self.readers: Final[dict[int, int]] = _readers(segments, [one.slot for one in (*fetches, *assigned)])
         fetched = {one.slot for one in fetches}
         self._filled_by: Final = {slot: one.index for one in segments for slot in one.fills if slot in fetched}
         self._template: Final = lowered.template
-        self._tail: Final = lowered.template[self.feeds :]
+        self._given: Final = lowered.given
+        self._tail: Final = lowered.template[lowered.given :]
         self._unkept: Final = [one.instructions[0].node for one in segments if _keeps_result(one)]
         self._runs = 0
         self._cold: Final = [chunk for chunks in self.chunks for chunk in chunks]
@@ -62,9 +81,9 @@ class Plan:
         """Whether those of its calls that keep their results have them by now: a new plan would not call."""
         return bool(self._unkept) and all(kept_by(node) is not None for node in self._unkept)
 
-    def frame(self, feeds: list[Any]) -> Frame:
-        """A frame for one run, with the fed values in it."""
-        return feeds + self._tail
+    def frame(self, given: list[Any]) -> Frame:
+        """A frame for one run, with the fed values in it, then those of the variables, then the key it draws from."""
+        return given + self._tail
 
     def count_run(self) -> None:
         """Called once a run. A plan that turns out to be hot is emitted, one chunk a run."""
@@ -78,7 +97,7 @@ class Plan:
             chunk = self._cold.pop()
         except IndexError:
             return  # Another thread took the last one.
-        chunk.emit(self._template, self.feeds)
+        chunk.emit(self._template, self._given)
 
     def filled_by(self, slot: int) -> int | None:
         """The segment that fills a fetched slot; `None` for one that is filled before the run."""
@@ -100,10 +119,14 @@ class Plan:
         ]
         if program.feeds:
             lines.append("feeds: " + ", ".join(f"{node.name}: {node.spec!r}" for node in program.feeds))
+        if self.variables:
+            lines.append("reads: " + ", ".join([one.name for one in self.variables]))
         for segment, chunks in zip(self.segments, self.chunks, strict=True):
             lines.append(_heading(segment, chunks))
             lines += [f"  {_line(one)}" for one in segment.instructions]
         lines.append("fetches: " + ", ".join(f"{one.node.name} ({one.owner.value})" for one in self.fetches))
+        if self.assigned:
+            lines.append("assigns: " + ", ".join([one.variable.name for one in self.assigned]))
         return "\n".join(lines)
 
     def __repr__(self) -> str:
@@ -126,13 +149,13 @@ def _keeps_result(segment: Segment) -> bool:
     return segment.kind is not Kind.KERNEL and call is not None and call.kept is not None
 
 
-def _readers(segments: tuple[Segment, ...], fetches: tuple[Fetched, ...]) -> dict[int, int]:
+def _readers(segments: tuple[Segment, ...], wanted: Iterable[int]) -> dict[int, int]:
     readers: dict[int, int] = {}
     for segment in segments:
         for slot in segment.reads:
             readers[slot] = readers.get(slot, 0) + 1
-    for one in fetches:
-        readers[one.slot] = readers.get(one.slot, 0) + 1
+    for slot in wanted:
+        readers[slot] = readers.get(slot, 0) + 1
     return readers
 
 

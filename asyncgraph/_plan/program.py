@@ -9,7 +9,9 @@ from threading import Event
 from typing import Any, Final, TypeVar, final
 
 from .._graph.node import Node
+from .._graph.variable import Variable
 from ..abc import Backend, Device
+from .state import NO_STATE, State
 
 T = TypeVar("T")
 Checkpoint = Callable[[], None]
@@ -91,9 +93,11 @@ class Program:
         nodes: what is to be computed, inputs first, and depth first: what was computed last is used
             next, so that few values live at once.
         pruned: how many nodes of the graph are not needed.
+        state: what they have to do with variables.
+        homes: where the values of variables are kept.
         placements: where each of `nodes` runs, but user ops of the host and what has no kernel; and where feeds are
             that are arrays of a device.
-        same: for nodes that equal an earlier one: that one.
+        same: for nodes whose value is that of another: that one. None of these is among the keys.
         folded: for nodes whose value is known: the value.
     """
 
@@ -101,6 +105,8 @@ class Program:
     feeds: tuple[Node, ...]
     nodes: tuple[Node, ...]
     pruned: int = 0
+    state: State = NO_STATE
+    homes: Mapping[Variable, Placement] = field(default_factory=dict[Variable, Placement])
     placements: Mapping[Node, Placement] = field(default_factory=dict[Node, Placement])
     same: Mapping[Node, Node] = field(default_factory=dict[Node, Node])
     folded: Mapping[Node, Any] = field(default_factory=dict[Node, Any])

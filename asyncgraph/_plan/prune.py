@@ -1,32 +1,68 @@
-"""What the fetches need, and no more: the graph is cut at fed nodes."""
+"""What the fetches need, and no more: the graph is cut at fed nodes, and at variables that have a value."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from .._graph.node import Node
-from .._graph.op import PLACEHOLDER
+from .._graph.op import PLACEHOLDER, VARIABLE
+from .._graph.variable import Variable
 from ..errors import MissingFeedError
 from .program import CHECK_EVERY, Checkpoint, Program
+from .state import has_state, settle, sources_before
 
 
-def prune(fetches: Iterable[Node], feeds: Iterable[Node], checkpoint: Checkpoint) -> Program:
+def prune(
+    fetches: Iterable[Node],
+    feeds: Iterable[Node],
+    checkpoint: Checkpoint,
+    uninitialized: Collection[Variable] = (),
+    initializes: Collection[Variable] = (),
+) -> Program:
     """The program of the ancestors of `fetches`, by data and control edges, that are not behind a fed node.
+
+    Variables that are `uninitialized` are computed from their initial values, all others are cut off from them.
+    Those that it `initializes` are wanted although nobody fetches them.
 
     Raises:
         MissingFeedError: a placeholder without a default is among them; all such are named.
     """
     wanted, given = tuple(dict.fromkeys(fetches)), tuple(dict.fromkeys(feeds))
-    nodes = _ancestors(wanted, given, checkpoint)
+    roots = (*wanted, *initializes)
+    nodes = _ancestors(roots, given, uninitialized, _NO_ORDER, checkpoint)
+    stateful = has_state(nodes)
+    before = sources_before(nodes, frozenset(given), uninitialized) if stateful else _NO_ORDER
+    if before:
+        nodes = _ancestors(roots, given, uninitialized, before, checkpoint)
     missing = [node for node in nodes if node.op is PLACEHOLDER and "default" not in node.params]
     if missing:
         raise MissingFeedError(_missing(missing))
-    size = len(wanted[0].graph) if wanted else 0
-    return Program(wanted, given, tuple(nodes), pruned=size - len(nodes) - len(given))
+    size = len(roots[0].graph) if roots else 0
+    pruned = size - len(nodes) - len(given)
+    if not stateful:
+        return Program(wanted, given, tuple(nodes), pruned)
+    state = settle(nodes, frozenset(given), before, uninitialized)
+    # What takes its value from another node and waits for nothing is that node.
+    same: dict[Node, Node] = {}
+    for node, source in state.sources.items():
+        if isinstance(node, Variable) or not node.after:
+            same[node] = same.get(source, source)
+    computed = tuple([node for node in nodes if node not in state.stored and node not in same])
+    return Program(wanted, given, computed, pruned, state, same=same)
 
 
-def _ancestors(fetches: tuple[Node, ...], feeds: tuple[Node, ...], checkpoint: Checkpoint) -> list[Node]:
-    """Depth-first, inputs first, without recursion."""
+_NO_ORDER: Final[Mapping[Node, Node]] = {}
+
+
+def _ancestors(
+    fetches: tuple[Node, ...],
+    feeds: tuple[Node, ...],
+    uninitialized: Collection[Variable],
+    before: Mapping[Node, Node],
+    checkpoint: Checkpoint,
+) -> list[Node]:
+    """Depth-first, inputs first, without recursion. `before` says what some nodes wait for besides their inputs."""
     done: dict[Node, bool] = dict.fromkeys(feeds, True)
     order: list[Node] = []
     for fetch in fetches:
@@ -36,6 +72,10 @@ def _ancestors(fetches: tuple[Node, ...], feeds: tuple[Node, ...], checkpoint: C
             state = done.get(node)
             if state is None:
                 done[node] = False
+                if node.op is VARIABLE and node not in uninitialized:
+                    continue  # It stays on the stack, and is done next.
+                if node in before and before[node] not in done:
+                    stack.append(before[node])
                 for one in reversed(node.inputs):
                     if one not in done:
                         stack.append(one)

@@ -36,7 +36,7 @@ class Segment:
         waits_for: how many segments must be done before.
         successors: the segments that wait for it.
         reads: slots that other segments of the same run fill, and that this one reads.
-        fills: slots that other segments read, or that are fetched.
+        fills: slots that other segments read, or that are fetched, or assigned to variables.
         work: what it costs.
     """
 
@@ -76,7 +76,7 @@ class _Groups:
         waits: for each group, the groups it waits for, which began before it: fixed when it begins.
         _needs: the same, and some of what these need.
         reads: for each group, the slots of other groups that it reads.
-        read: all of these, and the slots that are fetched.
+        read: all of these, and the slots that are fetched or assigned.
         _places: where each group's kernels run; the kind of a user's function, which nothing joins.
         _filled_in: for each slot, the group that fills it; -1 if none does.
         _group_of: the group of each instruction, in their order.
@@ -87,7 +87,7 @@ class _Groups:
         self.members: Final[list[list[Instruction]]] = []
         self.waits: Final[list[frozenset[int]]] = []
         self.reads: Final[list[dict[int, None]]] = []
-        self.read: Final = set(lowered.fetches)
+        self.read: Final = {*lowered.fetches, *[slot for _, slot in lowered.assigned]}
         self._needs: Final[list[frozenset[int]]] = []
         self._places: Final[list[Placement | Kind | None]] = []
         self._filled_in: Final = [-1] * len(lowered.template)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, final, overload
 
 from .._graph.node import Node
@@ -44,6 +44,8 @@ class RunOptions:
             backend's own arrays, which are not to be written to: they may share memory.
         copy_feeds: whether fed arrays of the host are copied at the call. Otherwise, and on a device, they are
             borrowed until the run ends, and must not be changed before.
+        seed: what its random numbers are drawn from: with an int the same numbers in any run; `None` draws new ones,
+            from the session's seed.
 
     Raises:
         RunArgsError: a field has a value that means nothing.
@@ -53,12 +55,15 @@ class RunOptions:
     trace: bool = False
     results: Literal["host", "device"] = "host"
     copy_feeds: bool = False
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not (isinstance(self.timeout_s, Real) and self.timeout_s >= 0):
             raise RunArgsError(f"timeout_s={self.timeout_s!r}: give seconds, or None for no limit")
         if self.results not in ("host", "device"):
             raise RunArgsError(f"results={self.results!r}: give 'host' or 'device'")
+        if self.seed is not None and not (isinstance(self.seed, Integral) and self.seed >= 0):
+            raise RunArgsError(f"seed={self.seed!r}: give an int of at least 0, or None")
 
 
 def out_of_time(options: RunOptions) -> RunTimeoutError:

@@ -15,8 +15,9 @@ _LEAST: Final = {
     "threads": 1,
     "blas_threads": 1,
     "plan_cache_size": 1,
+    "seed": 0,
 }
-_MAY_BE_NONE: Final = ("workers", "blas_threads")
+_MAY_BE_NONE: Final = ("workers", "blas_threads", "seed")
 
 
 @final
@@ -39,6 +40,8 @@ class SessionConfig:
         blas_threads: threads that one matrix product may use, in the whole process while the session is
             open; `None` leaves the process as it is. Never chosen by load: NumPy rounds by it.
         plan_cache_size: plans that are kept; the oldest go first.
+        seed: what random numbers are drawn from, together with the number of the run: with the same seed, the same
+            runs in the same order draw the same numbers; `None` is another seed for each session.
 
     Raises:
         ValueError: a number is none, or too small.
@@ -54,6 +57,7 @@ class SessionConfig:
     threads: int = 40
     blas_threads: int | None = 1
     plan_cache_size: int = 512
+    seed: int | None = None
 
     def __post_init__(self) -> None:
         for name, least in _LEAST.items():

@@ -7,7 +7,7 @@ order. Many requests may share a plan; a request knows which of the plan's value
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final, TypeVar, final
 
@@ -15,6 +15,7 @@ from .._exec.results import another
 from .._graph.exchange import FedArray, dlpack_device
 from .._graph.graph import Graph
 from .._graph.node import Node
+from .._graph.variable import Variable
 from .._plan.compiler import compile_plan
 from .._plan.ownership import Owner
 from .._plan.place import needs_device
@@ -27,6 +28,7 @@ from .config import SessionConfig
 from .feeds import FeedBinder, may_be_anything
 from .fetches import rebuild, resolve
 from .placement import Placer
+from .store import Store
 
 MOST_INLINE_CHUNKS: Final = 16
 """Chunks of a plan that is run where it is called. Longer ones are runs that can be stopped between two chunks."""
@@ -47,13 +49,23 @@ class Request:
         plan: what is run.
         binder: checks and converts the fed values, in the caller's order.
         feed_order: for each slot that the plan is fed, which of the caller's values; `None` if the orders agree.
-        runs_inline: whether a run may be done where it is called, if its feeds are small.
+        runs_inline: whether a run may be done where it is called, if its feeds are small, and needs no variables.
+        runs_with_state: the same of one that does.
         most_elements: how large the largest fed array may be then.
         _fetch_order: for each leaf of the fetches, which of the plan's fetches.
         _repeated: leaves whose node has come before, and whose value is not what a user op returned.
     """
 
-    __slots__ = ("_fetch_order", "_repeated", "binder", "feed_order", "most_elements", "plan", "runs_inline")
+    __slots__ = (
+        "_fetch_order",
+        "_repeated",
+        "binder",
+        "feed_order",
+        "most_elements",
+        "plan",
+        "runs_inline",
+        "runs_with_state",
+    )
 
     def __init__(self, plan: Plan, fetches: list[Node], feeds: list[Node], fed_on: _FedOn, budget_s: float) -> None:
         position = {node: index for index, node in enumerate(feeds)}
@@ -63,7 +75,10 @@ class Request:
         self.binder: Final = FeedBinder(feeds, fed_on)
         self.feed_order: Final = None if order == tuple(range(len(order))) else order
         self.most_elements: Final = plan.work.most_elements(budget_s)
-        self.runs_inline: Final = plan.single and len(plan.inline_chunks) <= MOST_INLINE_CHUNKS
+        cheap = plan.single and len(plan.inline_chunks) <= MOST_INLINE_CHUNKS
+        self.runs_inline: Final = cheap and not plan.stateful
+        # What assigns must not stop between two chunks, as others would have to wait.
+        self.runs_with_state: Final = cheap and plan.stateful and (not plan.writes or len(plan.inline_chunks) <= 1)
         self._fetch_order: Final = tuple([answers[node] for node in fetches])
         seen: set[int] = set()
         self._repeated: Final = tuple(
@@ -111,6 +126,7 @@ class Engine:
             raise SessionError(f"config={config!r}\n  expected a SessionConfig, such as SessionConfig(workers=2)")
         self.graph: Final = graph
         self.config: Final = config
+        self.store: Final = Store(graph, config.seed)
         self.placer: Final = Placer(registry, config.device, config.soft_placement)
         self._requests: Final = BoundedCache[tuple[object, ...], Request](4 * config.plan_cache_size)
         self._plans: Final = BoundedCache[tuple[object, ...], Plan](config.plan_cache_size)
@@ -131,7 +147,7 @@ class Engine:
     def is_planned(self, args: RunArgs[Any]) -> bool:
         """Whether `request` has the plan for `args` already."""
         request = self._requests.get(self.key(args))
-        return request is not None and not request.plan.is_outdated
+        return request is not None and not request.plan.is_outdated and self._is_initialized(request.plan)
 
     def plans_at_once(self, args: RunArgs[Any]) -> bool:
         """Whether the event loop may make that plan: a small one, for which no device has to be looked for."""
@@ -167,6 +183,32 @@ class Engine:
             self._requests.put(key, request)
         return request
 
+    def request_to_run(self, args: RunArgs[Any], checkpoint: Checkpoint) -> Request:
+        """The request for `args`, to be run now: if variables have no value, with a plan of its own that computes them.
+
+        Raises: what `request` raises.
+        """
+        request = self.request(args, checkpoint)
+        if self._is_initialized(request.plan):
+            return request
+        fed_on = self._fed_on(args)
+        fetches = [resolve(leaf, self.graph) for leaf in leaves_in(key_of(args))]
+        feeds = self._fed_nodes(args.feeds)
+        fed = dict(zip(feeds, fed_on, strict=True))
+        plan = self._compiled(fetches, fed, args.options, checkpoint, self.store.uninitialized)
+        return Request(plan, fetches, feeds, fed_on, self.config.inline_budget_s)
+
+    def request_to_initialize(self, variables: Collection[Variable], checkpoint: Checkpoint) -> Request:
+        """A request without fetches, whose plan computes the values of variables that have none."""
+        missing = self.store.uninitialized
+        wanted = [one for one in variables if one in missing]
+        plan = compile_plan((), (), self.placer, checkpoint, uninitialized=missing, initializes=wanted)
+        return Request(plan, [], [], (), self.config.inline_budget_s)
+
+    def _is_initialized(self, plan: Plan) -> bool:
+        values = self.store.values
+        return not plan.variables or all(one in values for one in plan.variables)
+
     def check(self, args: RunArgs[T]) -> RunArgs[T]:
         """`args` with the fed values as they will be run with, copied if they are to be: all that needs no plan.
 
@@ -198,9 +240,24 @@ class Engine:
         )
         plan = self._plans.get(key)
         if plan is None or plan.is_outdated:
-            plan = compile_plan(wanted, given, self.placer, checkpoint, fed_on, options.results == "host")
+            plan = self._compiled(fetches, feeds, options, checkpoint)
             self._plans.put(key, plan)
         return plan
+
+    def _compiled(
+        self,
+        fetches: list[Node],
+        feeds: Mapping[Node, tuple[int, int] | None],
+        options: RunOptions,
+        checkpoint: Checkpoint,
+        uninitialized: Collection[Variable] = (),
+    ) -> Plan:
+        by_index: Callable[[Node], int] = _index
+        wanted = sorted(dict.fromkeys(fetches), key=by_index)
+        fed_on = {node: self.placer.holder_of(on, node) for node, on in feeds.items() if on is not None}
+        given = sorted(feeds, key=by_index)
+        on_host = options.results == "host"
+        return compile_plan(wanted, given, self.placer, checkpoint, fed_on, on_host, uninitialized)
 
     def _fed_on(self, args: RunArgs[Any]) -> _FedOn:
         found = [dlpack_device(value) for value in args.feeds.values()]

@@ -27,7 +27,8 @@ class Explanation:
         self.plan: Final = plan
         self._config: Final = config
         self.needed_by: Final[dict[Node, Node]] = _reasons(plan)
-        used = {*plan.program.nodes, *plan.program.feeds, *plan.program.folded, *plan.program.same}
+        program = plan.program
+        used = {*program.nodes, *program.feeds, *program.folded, *program.same, *program.homes}
         self.pruned: Final[tuple[Node, ...]] = tuple([node for node in graph.nodes if node not in used])
         self.devices: Final[dict[Node, str]] = {
             node: str(where.device) for node, where in plan.program.placements.items()

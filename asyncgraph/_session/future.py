@@ -23,6 +23,7 @@ from ..errors import FetchError
 from .args import RunArgs, out_of_time
 from .engine import Engine, Request
 from .fetches import leaves_of, resolve
+from .transaction import Transaction, parent_in
 from .values import RunMetadata, RunValues
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class RunFuture(asyncio.Future[RunValues[T]]):
     #   _copies: whether the fed values are still to be copied.
     #   _request, _values, _largest: what the args mean and the fed values, once they are checked.
     #   _run: what runs it; None until it starts and after it has ended.
+    #   _transaction: what it has to do with variables, from when that is asked for to its end.
+    #   _given: what its plan is given of them.
     #   _deadline: ends the run when its time is up.
     #   has_place: whether it is one of the runs that execute and whose number is limited.
     #   nested: whether a node of another run started it.
@@ -65,6 +68,8 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         self._values: list[Any] | None = None
         self._largest = 0
         self._run: Run | InlineRun | None = None
+        self._transaction: Transaction | None = None
+        self._given: list[Any] = []
         self._recorder: Recorder | None = Recorder() if args.options.trace else None
         self._deadline: asyncio.TimerHandle | None = None
         self.has_place = False
@@ -152,7 +157,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
             RunArgsError: the graph cannot give what is asked for, or a value does not fit. Nothing has run.
         """
         engine = self._session.engine
-        self._request = engine.request(self._args, self.check_in_time)
+        self._request = engine.request_to_run(self._args, self.check_in_time)
         self._bind()
 
     def take_feeds(self) -> None:
@@ -167,6 +172,35 @@ class RunFuture(asyncio.Future[RunValues[T]]):
     def _bind(self) -> None:
         assert self._request is not None
         self._values, self._largest = self._request.bind(tuple(self._args.feeds.values()), self._copies)
+
+    def takes_state(self) -> bool:
+        """Whether it has what it needs of the variables; if it has to wait for that, it is resumed then.
+
+        Raises:
+            StateConflictError: it is nested, and would wait for a run that waits for it.
+            RunArgsError: as `prepare`.
+        """
+        while True:
+            assert self._request is not None
+            plan = self._request.plan
+            if not plan.stateful:
+                return True
+            if self._transaction is None:
+                store = self._session.engine.store
+                self._transaction = Transaction(store, parent_in(self._context, store), self._args.options.seed)
+                resume = partial(self._session.host.mailbox.post, self.resume)
+                if not self._transaction.enter(plan, resume):
+                    return False
+            elif self._transaction.waits:
+                return False
+            state = self._transaction.begin(plan)
+            if state is not None:
+                self._given = state
+                return True
+            # Another run has given variables their first values meanwhile.
+            self._transaction.end()
+            self._transaction = None
+            self.prepare()
 
     @property
     def is_prepared(self) -> bool:
@@ -246,14 +280,16 @@ class RunFuture(asyncio.Future[RunValues[T]]):
             self._finish(out_of_time(options))
             return
         plan, host = self._request.plan, self._session.host
-        frame = plan.frame(self._values)
+        frame = plan.frame([*self._values, *self._given])
         self._values = None
+        self._given = []
         plan.count_run()
         if plan.single and plan.work.seconds(self._largest) <= host.turn.budget_s:
             self._run = InlineRun(plan, frame, self._context, self._inline_ended, self._recorder)
             return
         run = Run(host, plan, frame, self._context, self._largest, self._run_ended, self.nested, self._recorder)
         self._run = run
+        run.transaction = self._transaction
         self._watch()
         run.start()
 
@@ -294,9 +330,14 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         if error is None:
             try:
                 values = self._delivered()
+                if self._transaction is not None:
+                    self._commit(self._transaction)
             except BaseException as failure:  # A backend's transfer can fail like any kernel.
                 error = failure
-        self._run = self._values = self._stopping = None
+        if self._transaction is not None:
+            self._transaction.end()
+        self._run = self._values = self._stopping = self._transaction = None
+        self._given = []
         # A future may be kept for long: it shall not keep what was fed.
         self._args = RunArgs[T](self._args.fetches, None, self._args.options)
         self._provisional.clear()
@@ -316,6 +357,10 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         values = self._delivered_values = [self._value(index, plan) for index in range(len(plan.fetches))]
         results = results_of(self._request, self._args, values)
         return RunValues(results, self._args.options, plan, perf_counter() - self._began, self._recorder)
+
+    def _commit(self, transaction: Transaction) -> None:
+        assert self._run is not None
+        transaction.commit(self._run.plan, self._run.frame)
 
     def _value(self, index: int, plan: Plan) -> Any:
         assert self._run is not None
@@ -409,7 +454,7 @@ class _Planning:
         post, engine, args = future.resources_to_plan()
         del future
         try:
-            request = engine.request(args, self._check_in_time)
+            request = engine.request_to_run(args, self._check_in_time)
         except BaseException as error:
             trim_traceback(error)
             del args

@@ -5,6 +5,7 @@ from __future__ import annotations
 from asyncio import CancelledError
 from contextvars import copy_context
 from math import inf
+from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -20,6 +21,7 @@ from .._plan.plan import Plan
 from .._plan.segment import Segment
 from .args import RunArgs, out_of_time
 from .engine import Request
+from .transaction import Transaction, parent_in
 from .values import RunValues
 
 if TYPE_CHECKING:
@@ -32,12 +34,14 @@ class RunHere:
 
     Fields:
         session: whose run it is; it lends its loop for what has to be awaited.
+        transaction: what it has to do with variables; `None` if nothing.
         _deadline: when its time is up, in `perf_counter`'s time.
     """
 
     def __init__(self, session: BlockingSession, args: RunArgs[Any], began: float) -> None:
         timeout_s = args.options.timeout_s
         self.session: Final = session
+        self.transaction: Transaction | None = None
         self._args = args
         self._began: Final = began
         self._deadline: Final = inf if timeout_s is None else began + timeout_s
@@ -53,12 +57,42 @@ class RunHere:
         args, options = self._args, self._args.options
         # What a node raises may keep this run, which shall not keep what was fed.
         self._args = RunArgs[Any](args.fetches, None, options)
-        request = self.session.engine.request(args, self._check_time)
+        request = self.session.engine.request_to_run(args, self._check_time)
         if request.plan.needs_loop:
             return self.session.on_loop().run(self._began, args)
-        feeds, _ = request.bind(tuple(args.feeds.values()), options.copy_feeds)
-        del args  # The frames of what a node raises lead back to this one.
-        return self._values(request, feeds)
+        fed = tuple(args.feeds.values())
+        feeds, _ = request.bind(fed, options.copy_feeds)
+        if not request.plan.stateful:
+            del args, fed  # The frames of what a node raises lead back to this one.
+            return self._values(request, feeds)
+        try:
+            while (state := self._state(request.plan)) is None:
+                # Another run has given variables their first values meanwhile.
+                request = self.session.engine.request_to_run(args, self._check_time)
+                feeds, _ = request.bind(fed, options.copy_feeds)
+            del args, fed
+            return self._values(request, feeds + state)
+        finally:
+            if self.transaction is not None:
+                self.transaction.end()
+
+    def _state(self, plan: Plan) -> list[Any] | None:
+        """What a plan is given of the variables, once the run has what it needs; `None` if another plan is needed."""
+        store = self.session.engine.store
+        self.transaction = transaction = Transaction(store, parent_in(self._context, store), self._args.options.seed)
+        granted = Event()
+        try:
+            if not transaction.enter(plan, granted.set):
+                left_s = None if self._deadline == inf else max(0.0, self._deadline - perf_counter())
+                granted.wait(left_s)
+                self._check_time()
+            state = transaction.begin(plan)
+        except BaseException:
+            transaction.end()
+            raise
+        if state is None:
+            transaction.end()
+        return state
 
     def _values(self, request: Request, feeds: list[Any]) -> RunValues[Any]:
         plan, options = request.plan, self._args.options
@@ -67,6 +101,8 @@ class RunHere:
         try:
             self._run(plan, frame)
             delivered = [deliver(one, frame) for one in plan.fetches]
+            if self.transaction is not None:
+                self.transaction.commit(plan, frame)
         finally:
             # Contexts and exceptions that user code has kept lead here.
             frame.clear()

@@ -92,6 +92,7 @@ class RunsInFlight:
 
         Raises:
             RunArgsError: the graph cannot give what it asks for.
+            StateConflictError: it is nested, and would wait for a run that waits for it.
         """
         if future.needs_worker_to_plan:
             self._plan_on_worker(future)
@@ -99,6 +100,8 @@ class RunsInFlight:
         self._has_planned(future)
         if not future.is_prepared:
             future.prepare()
+        if not future.takes_state():
+            return
         if not future.nested and not future.has_place:
             if self.executing >= self._most_executing:
                 self.waiting[future] = None

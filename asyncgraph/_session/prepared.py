@@ -11,7 +11,7 @@ from .._plan.compiler import no_checkpoint
 from ..errors import RunArgsError
 from .args import DEFAULT_OPTIONS, Fetches, RunArgs
 from .fetches import resolve
-from .inline import QueuedRun, Unfinished, run_request
+from .inline import QueuedRun, Unfinished, run_request, run_with_state
 from .values import RunValues
 
 if TYPE_CHECKING:
@@ -43,11 +43,16 @@ class PreparedRun:
         began = perf_counter()
         if len(values) != len(self._feeds):
             raise RunArgsError(f"{self!r} takes {len(self._feeds)} values, not {len(values)}")
-        if self._request.runs_inline:
+        request = self._request
+        if request.runs_inline or request.runs_with_state:
             turn = self._session.turn_with_time()
             if turn is not None:
                 try:
-                    done = run_request(self._request, self._fetches, values, DEFAULT_OPTIONS, began, turn)
+                    if request.runs_inline:
+                        done = run_request(request, self._fetches, values, DEFAULT_OPTIONS, began, turn)
+                    else:
+                        store = self._session.engine.store
+                        done = run_with_state(store, request, self._fetches, values, DEFAULT_OPTIONS, began, turn)
                 finally:
                     turn.charge(perf_counter() - began)
                 if isinstance(done, Unfinished):

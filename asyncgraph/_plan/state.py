@@ -1,0 +1,150 @@
+"""What a run reads and writes of variables, settled when its plan is made.
+
+Assignments to one variable apply in the order in which they were built, which is an order of the program, since
+nodes are only ever added. So there is nothing to do in a run but to compute values: the last assignment's is what
+is committed, a node of the op "current" is the value of the assignment before it, and one of the op "read" that
+of the last assignment among what it depends on. A variable itself is its value when the run starts.
+
+A variable without a value is replaced by what computes its initial one, which is committed like an assignment.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+from .._graph.node import Node
+from .._graph.op import ASSIGN, CURRENT, READ
+from .._graph.variable import STATE_OPS, Variable, assigned_by
+
+_Reached = Mapping[Variable, Node]
+"""For each variable, the last assignment among what a node depends on."""
+_NOTHING: Final[_Reached] = {}
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class State:
+    """Of a program, what it has to do with variables.
+
+    Fields:
+        stored: for each node that stands for what a variable holds when the run starts: the variable. That is the
+            variable itself, unless it is fed.
+        sources: for nodes that have no computation of their own, the node whose value is theirs.
+        assigned: for each variable that the run assigns or initializes, the node whose value it has at the end.
+        initialized: those that the run initializes.
+    """
+
+    stored: Mapping[Node, Variable]
+    sources: Mapping[Node, Node]
+    assigned: Mapping[Variable, Node]
+    initialized: tuple[Variable, ...]
+
+
+NO_STATE: Final = State({}, {}, {}, ())
+
+
+def sources_before(
+    nodes: Collection[Node], feeds: Collection[Node], uninitialized: Collection[Variable]
+) -> dict[Node, Node]:
+    """For nodes of the op "current", what has to be computed before.
+
+    That is the assignment to its variable that was built last before it; or the initial value, if there is neither
+    an assignment nor a value, and what is fed does not count.
+    """
+    assignments: dict[Node, list[Node]] = {}
+    for node in sorted([one for one in nodes if one.op is ASSIGN], key=lambda one: one.index):
+        assignments.setdefault(assigned_by(node), []).append(node)
+    before: dict[Node, Node] = {}
+    for node in nodes:
+        if node.op is CURRENT:
+            variable = _variable(node)
+            found = assignments.get(variable, ())
+            position = bisect_left(found, node.index, key=lambda one: one.index)
+            if position:
+                before[node] = found[position - 1]
+            elif variable in feeds and variable in uninitialized:
+                before[node] = variable.initial
+    return before
+
+
+def settle(
+    nodes: Sequence[Node],
+    feeds: Collection[Node],
+    before: Mapping[Node, Node],
+    uninitialized: Collection[Variable],
+) -> State:
+    """What nodes of a program have to do with variables.
+
+    Args:
+        nodes: of the program, in its order, its variables among them.
+        feeds: what is fed.
+        before: what `sources_before` gives.
+        uninitialized: which variables have no value.
+    """
+    stored: dict[Node, Variable] = {}
+    sources: dict[Node, Node] = {}
+    assigned: dict[Variable, Node] = {}
+    fresh: list[Variable] = []
+    reached = _reached(nodes)
+    for node in nodes:
+        if isinstance(node, Variable):
+            if node in uninitialized:
+                fresh.append(node)
+                sources[node] = node.initial
+                assigned.setdefault(node, node)
+            else:
+                stored[node] = node
+        elif node.op is READ:
+            variable = _variable(node)
+            sources[node] = variable if variable in feeds else reached[node].get(variable, variable)
+        elif node.op is CURRENT:
+            variable = _variable(node)
+            if node in before:
+                sources[node] = before[node]
+            elif variable in feeds:
+                stored[node] = variable
+            else:
+                sources[node] = variable
+        elif node.op is ASSIGN:
+            variable = assigned_by(node)
+            last = assigned.get(variable)
+            if last is None or last.index < node.index:
+                assigned[variable] = node
+    return State(stored, sources, assigned, tuple(fresh))
+
+
+def _variable(node: Node) -> Variable:
+    variable = node.inputs[0]
+    assert isinstance(variable, Variable)
+    return variable
+
+
+def has_state(nodes: Collection[Node]) -> bool:
+    """Whether there are variables among them, or what assigns to these."""
+    return any(node.op in STATE_OPS or isinstance(node, Variable) for node in nodes)
+
+
+def _reached(nodes: Sequence[Node]) -> Mapping[Node, _Reached]:
+    """For each node what its value may depend on. Most have what one of their inputs has, and share it."""
+    found: dict[Node, _Reached] = {}
+    for node in nodes:
+        known = _NOTHING
+        for one in (*node.inputs, *node.after):
+            other = found.get(one, _NOTHING)
+            if other is not known and other:
+                known = other if not known else _later(known, other)
+        if node.op is ASSIGN:
+            known = {**known, assigned_by(node): node}
+        found[node] = known
+    return found
+
+
+def _later(one: _Reached, other: _Reached) -> _Reached:
+    merged = dict(one)
+    for variable, node in other.items():
+        if variable not in merged or merged[variable].index < node.index:
+            merged[variable] = node
+    return merged

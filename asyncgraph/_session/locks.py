@@ -1,0 +1,191 @@
+"""Who may read and write which variables, in the order of arrival. Sans-I/O: no threads, no loop, no clock.
+
+A run that assigns asks once, for all that it may write and read, and holds it until its end. So runs that assign
+are as if they had run one after the other, in the order of their ends. Whoever asks waits for those who came
+before and want the same, and holds nothing while it waits: so there is no deadlock, whatever the sets are.
+
+A nested run is waited for by runs that hold something: its ancestors. It does not wait for those who wait, since
+they may wait for its ancestors; and if what it would wait for waits, in the end, for an ancestor, it is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, final
+
+from .._graph.variable import Variable
+from ..errors import StateConflictError
+
+
+@final
+class LockRequest:
+    """What one run asks for.
+
+    Fields:
+        writes: what it may write, and no other run may read or write meanwhile.
+        reads: what else it may read, and no other run may write meanwhile.
+        ancestors: the requests of the runs that wait for it.
+        on_grant: called when it no longer waits, by who has let go of what it waited for.
+        granted: whether it holds what it asks for.
+    """
+
+    __slots__ = ("ancestors", "granted", "on_grant", "reads", "writes")
+
+    def __init__(
+        self,
+        reads: Iterable[Variable],
+        writes: Iterable[Variable],
+        on_grant: Callable[[], None],
+        ancestors: tuple[LockRequest, ...] = (),
+    ) -> None:
+        self.writes: Final = frozenset(writes)
+        self.reads: Final = frozenset(reads) - self.writes
+        self.ancestors: Final = ancestors
+        self.on_grant: Final = on_grant
+        self.granted = False
+
+
+_Requests = dict[LockRequest, None]
+"""In the order of arrival."""
+
+
+@final
+class LockQueue:
+    """Who holds what, and who waits. Not thread-safe.
+
+    Fields:
+        _alone: the only request there is, which stands in no table: so it is, mostly.
+        _held: for each variable, those who hold it: any number that read it, or one that writes it.
+        _waiting: for each variable, those who wait, for it or for another, and are not nested.
+        _nested: those who wait and are nested.
+    """
+
+    def __init__(self) -> None:
+        self._alone: LockRequest | None = None
+        self._held: Final[dict[Variable, _Requests]] = {}
+        self._waiting: Final[dict[Variable, _Requests]] = {}
+        self._nested: Final[_Requests] = {}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody holds anything, nor waits."""
+        return self._alone is None and not self._held and not self._waiting and not self._nested
+
+    def enter(self, request: LockRequest) -> bool:
+        """Takes a request in; whether it is granted at once.
+
+        Raises:
+            StateConflictError: a nested run would wait for a run that waits for it. Nothing has changed.
+        """
+        if self.idle:
+            self._alone = request
+            request.granted = True
+            return True
+        if self._alone is not None:
+            self._hold(self._alone)
+            self._alone = None
+        if self._may_hold(request):
+            self._hold(request)
+            return True
+        if request.ancestors:
+            self._refuse_deadlock(request)
+            self._nested[request] = None
+        else:
+            _add(self._waiting, request)
+        return False
+
+    def leave(self, request: LockRequest) -> list[LockRequest]:
+        """Lets go of what a request holds, or of its place among those who wait; gives those who now wait no longer."""
+        if self._alone is request:
+            self._alone = None
+            return []
+        _remove(self._held if request.granted else self._waiting, request)
+        self._nested.pop(request, None)
+        freed = [one for one in self._nested if self._may_hold(one) and self._hold(one)]
+        for one in freed:
+            del self._nested[one]
+        for variable in (*request.writes, *request.reads):
+            freed += self._grant_first(variable)
+        return freed
+
+    def _grant_first(self, variable: Variable) -> list[LockRequest]:
+        """Grants those at the head of a queue, as far as they wait for nothing else."""
+        freed: list[LockRequest] = []
+        for one in self._waiting.get(variable, ()):
+            if self._may_hold(one):
+                self._hold(one)
+                freed.append(one)
+            elif variable in one.writes:
+                break  # All behind it wait for it.
+        for one in freed:
+            _remove(self._waiting, one)
+        return freed
+
+    def _may_hold(self, request: LockRequest) -> bool:
+        """Whether nobody is in its way: who holds what it asks for, or, if it is not nested, came before and waits."""
+        if next(self._holders_against(request), None) is not None:
+            return False
+        if request.ancestors:
+            return True
+        for variable in request.writes:
+            if next(iter(self._waiting.get(variable, (request,)))) is not request:
+                return False
+        for variable in request.reads:
+            for one in self._waiting.get(variable, ()):
+                if one is request:
+                    break
+                if variable in one.writes:
+                    return False
+        return True
+
+    def _holders_against(self, request: LockRequest) -> Iterator[LockRequest]:
+        for variable in request.writes:
+            yield from self._held.get(variable, ())
+        for variable in request.reads:
+            for one in self._held.get(variable, ()):
+                if variable not in one.writes:
+                    break  # Then nobody writes it.
+                yield one
+
+    def _hold(self, request: LockRequest) -> bool:
+        request.granted = True
+        _add(self._held, request)
+        return True
+
+    def _refuse_deadlock(self, request: LockRequest) -> None:
+        """Follows who waits for whom, from those in the way of a nested request."""
+        seen: set[LockRequest] = set()
+        todo = list(self._holders_against(request))
+        while todo:
+            one = todo.pop()
+            if one in request.ancestors:
+                raise StateConflictError(_refusal(request, one))
+            if one not in seen:
+                seen.add(one)
+                for waiting in self._nested:
+                    if one in waiting.ancestors:
+                        todo += self._holders_against(waiting)
+
+
+def _add(table: dict[Variable, _Requests], request: LockRequest) -> None:
+    for variable in (*request.writes, *request.reads):
+        table.setdefault(variable, {})[request] = None
+
+
+def _remove(table: dict[Variable, _Requests], request: LockRequest) -> None:
+    for variable in (*request.writes, *request.reads):
+        requests = table.get(variable)
+        if requests is not None and request in requests:
+            del requests[request]
+            if not requests:
+                del table[variable]
+
+
+def _refusal(request: LockRequest, ancestor: LockRequest) -> str:
+    both = (request.writes & (ancestor.writes | ancestor.reads)) | (request.reads & ancestor.writes)
+    names = ", ".join(sorted([repr(one.name) for one in both or request.writes]))
+    why = "which a run that waits for it reads or assigns" if both else "for which runs wait that wait for each other"
+    return (
+        f"a nested run would assign {names}, {why}: none would ever end\n"
+        "  give the value back to the outer run, and assign it there"
+    )

@@ -1,0 +1,112 @@
+"""What a session's variables hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import count
+from secrets import randbits
+from threading import Lock
+from typing import Any, Final, cast, final
+
+import numpy as np
+
+from .._graph.graph import Graph
+from .._graph.variable import Variable, may_be
+from .._plan.ownership import Keep
+from ..abc import Array
+from ..errors import SpecError, SpecTypeError
+from .locks import LockQueue, LockRequest
+
+State = Mapping[Variable, Array]
+"""What variables hold; those without a value are not in it. Never changed."""
+
+
+@final
+class Store:
+    """What the variables of one session hold. Any thread may call anything.
+
+    A commit replaces `values`, which is never changed: who has it has one consistent state for as long as it likes.
+
+    Fields:
+        graph: whose variables they are.
+        values: what was committed last.
+        _locks: who holds variables, and who waits for them.
+        _lock: guards both. Held for a few dictionary look-ups, and never while anybody's code runs.
+        _seed: what random numbers are drawn from.
+        _draws: numbers the runs that draw.
+    """
+
+    def __init__(self, graph: Graph, seed: int | None) -> None:
+        self.graph: Final = graph
+        self.values: State = {}
+        self._locks: Final = LockQueue()
+        self._lock: Final = Lock()
+        self._seed: Final = randbits(63) if seed is None else seed
+        self._draws: Final = count()
+
+    def snapshot(self) -> State:
+        """What the variables hold that have a value, on their devices: read-only arrays. Never changed."""
+        return self.values
+
+    @property
+    def uninitialized(self) -> frozenset[Variable]:
+        """The variables that have no value yet."""
+        values = self.values
+        return frozenset([one for one in self.graph.variables if one not in values])
+
+    def next_key(self, seed: int | None) -> tuple[int, int]:
+        """What the random numbers of a run are drawn from: for each run something else, but for a fixed `seed`."""
+        return (self._seed, next(self._draws)) if seed is None else (seed, 0)
+
+    def enter(self, request: LockRequest) -> bool:
+        """Asks for variables; whether they are granted at once.
+
+        Raises:
+            StateConflictError: the run would wait for a run that waits for it.
+        """
+        with self._lock:
+            return self._locks.enter(request)
+
+    def leave(self, request: LockRequest, new: State | None = None) -> None:
+        """Commits what a run has assigned, lets go of what it holds, and tells those who waited for that."""
+        with self._lock:
+            if new:
+                self.values = {**self.values, **new}
+            freed = self._locks.leave(request)
+        for one in freed:
+            one.on_grant()
+
+
+def kept(value: Any, keep: Keep, variable: Variable) -> Array:
+    """What a variable holds from now on, if it is assigned `value`: nobody else can write to it.
+
+    Raises:
+        SpecTypeError, SpecError: its dtype or its shape are not the variable's.
+    """
+    check_fits(value, variable)
+    if not isinstance(value, (np.ndarray, np.generic)):
+        return value  # An array of a device, which nobody writes to.
+    array = cast("np.ndarray[Any, Any]", value)
+    if isinstance(value, np.generic) or (keep is not Keep.SHARE and (keep is Keep.COPY or not array.flags.owndata)):
+        array = np.array(array, order="K")
+    array.flags.writeable = False
+    return array
+
+
+def check_fits(value: Any, variable: Variable) -> None:
+    """Raises if a variable cannot hold a value.
+
+    Raises:
+        SpecTypeError, SpecError: its dtype or its shape are not the variable's.
+    """
+    dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
+    if dtype is not variable.dtype and str(dtype) != str(variable.dtype):
+        raise SpecTypeError(_misfit(variable, f"a value of dtype {dtype or type(value).__name__}"))
+    if shape != variable.shape and not may_be(shape, variable.shape):
+        raise SpecError(_misfit(variable, f"a value of shape {shape}"))
+
+
+def _misfit(variable: Variable, what: str) -> str:
+    return (
+        f"{variable.name!r} would hold {what}\n  expected: {variable.spec!r}\n  built at: {variable.site or 'unknown'}"
+    )
