@@ -56,7 +56,7 @@ Kernel = Callable[..., Array]
 """Computes an op: called with the operands, in order, as arrays of its device and Python numbers.
 
 Its result is an array of the device, or a tuple or list of them for an op with several results. It may be an operand,
-or share memory with one, only where NumPy's may: for ops that pick, reshape or broadcast elements, and
+or share memory with one, only where NumPy's may: for ops that pick, reshape or broadcast elements, `sum_to`, and
 `astype(copy=False)`; a caller may own and write anything else."""
 
 
@@ -157,7 +157,8 @@ class Backend(ABC):
         run. Its operands have the specs' dtypes, and shapes that fit the specs'.
 
         Args:
-            op: the name of a function of `asyncgraph.ops`; or "index", for `array[key]`.
+            op: the name of a function of `asyncgraph.ops`; or "index", for `array[key]`, and "index_set", "index_add"
+                and "take_add", for what `asyncgraph.ops.at` builds.
             params: what else the function was given, by the names of the standard's keywords, without what has the
                 standard's default; dtypes in NumPy's terms. Not to be changed.
             operands: specs of arrays; or a Python number (bool, int, float, complex), which the kernel will be
@@ -248,7 +249,8 @@ def array_api_kernel(
     """The function `op` of an Array API namespace as a kernel, with `params` as its keywords.
 
     `index` is `array[key]`, which the standard has for all axes or with a `...` only; `concat` and `stack` take their
-    operands as one list; dtypes become the namespace's own.
+    operands as one list; dtypes become the namespace's own. `index_set`, `index_add`, `broadcast_like` and `sum_to` are
+    made of the standard's functions, which has none that adds up what is repeated, as `take_add` does.
 
     Args:
         namespace: NumPy's, or one like it.
@@ -261,9 +263,9 @@ def array_api_kernel(
     Raises:
         NotImplementedError: the namespace has no such function, or no such dtype.
     """
-    if op == "index":
-        key = cast("tuple[object, ...]", params["key"])
-        return itemgetter(key if Ellipsis in key else (*key, ...))
+    made_of = _MADE_OF.get(op)
+    if made_of is not None:
+        return made_of(namespace, params)
     function: Callable[..., Array] | None = getattr(namespace, op, None)
     if function is None:
         raise NotImplementedError(f"{namespace.__name__} has no function {op!r}")
@@ -283,6 +285,62 @@ def array_api_kernel(
         return function
     return lambda *arrays: function(*arrays, *positional, **options)
 
+
+def _index(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
+    key = cast("tuple[object, ...]", params["key"])
+    return itemgetter(key if Ellipsis in key else (*key, ...))
+
+
+def _index_set(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
+    pick = _index(namespace, params)
+
+    def kernel(x: Array, y: Array) -> Array:
+        made = namespace.asarray(x, copy=True)
+        pick(made)[...] = y
+        return made
+
+    return kernel
+
+
+def _index_add(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
+    pick = _index(namespace, params)
+
+    def kernel(x: Array, y: Array) -> Array:
+        made = namespace.asarray(x, copy=True)
+        into = pick(made)
+        into += y
+        return made
+
+    return kernel
+
+
+def _broadcast_like(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
+    def kernel(x: Array, like: Array) -> Array:
+        return namespace.broadcast_to(x, like.shape)
+
+    return kernel
+
+
+def _sum_to(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
+    def kernel(x: Array, like: Array) -> Array:
+        shape, wanted = x.shape, like.shape
+        if shape == wanted:
+            return x
+        lead = len(shape) - len(wanted)
+        axes = *range(lead), *[axis for axis in range(lead, len(shape)) if shape[axis] != wanted[axis - lead]]
+        return namespace.reshape(namespace.sum(x, axis=axes, dtype=x.dtype, keepdims=True), wanted)
+
+    return kernel
+
+
+_MADE_OF: Final[Mapping[str, Callable[[ModuleType, Mapping[str, object]], Kernel]]] = {
+    "broadcast_like": _broadcast_like,
+    "index": _index,
+    "index_add": _index_add,
+    "index_set": _index_set,
+    "sum_to": _sum_to,
+}
+"""Kernels of ops that are no functions of the standard, but made of them."""
 
 _NUMERIC: Final = "biufc"
 

@@ -2,6 +2,9 @@
 
 Names, parameters and what they mean are the standard's; dtypes and values are NumPy's, also where the standard leaves
 them open. Each function takes `name=`, a label for its node. Dtypes and constants are NumPy's own objects.
+
+What graphs need and the standard has not: `at` replaces elements, or adds to them, in a new value; `broadcast_like` and
+`sum_to` take a shape that is known only when it runs; `one_hot` makes vectors of indices.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from .creation import full as full
 from .creation import full_like as full_like
 from .creation import linspace as linspace
 from .creation import meshgrid as meshgrid
+from .creation import one_hot as one_hot
 from .creation import ones as ones
 from .creation import ones_like as ones_like
 from .creation import tril as tril
@@ -117,12 +121,14 @@ from .elementwise import subtract as subtract
 from .elementwise import tan as tan
 from .elementwise import tanh as tanh
 from .elementwise import trunc as trunc
+from .indexing import at as at
 from .indexing import take as take
 from .linalg import matmul as matmul
 from .linalg import matrix_transpose as matrix_transpose
 from .linalg import tensordot as tensordot
 from .linalg import vecdot as vecdot
 from .manipulation import broadcast_arrays as broadcast_arrays
+from .manipulation import broadcast_like as broadcast_like
 from .manipulation import broadcast_to as broadcast_to
 from .manipulation import concat as concat
 from .manipulation import expand_dims as expand_dims
@@ -143,6 +149,7 @@ from .statistical import min as min
 from .statistical import prod as prod
 from .statistical import std as std
 from .statistical import sum as sum
+from .statistical import sum_to as sum_to
 from .statistical import var as var
 from .utility import all as all
 from .utility import any as any
@@ -164,6 +171,7 @@ __all__ = [
     "asin",
     "asinh",
     "astype",
+    "at",
     "atan",
     "atan2",
     "atanh",
@@ -175,6 +183,7 @@ __all__ = [
     "bitwise_xor",
     "bool",
     "broadcast_arrays",
+    "broadcast_like",
     "broadcast_to",
     "can_cast",
     "ceil",
@@ -246,6 +255,7 @@ __all__ = [
     "newaxis",
     "nextafter",
     "not_equal",
+    "one_hot",
     "ones",
     "ones_like",
     "permute_dims",
@@ -271,6 +281,7 @@ __all__ = [
     "std",
     "subtract",
     "sum",
+    "sum_to",
     "take",
     "tan",
     "tanh",

@@ -33,6 +33,16 @@ def build(op: str, operands: Sequence[object], params: Params = NO_PARAMS, name:
     return graph_of(op, operands).apply(op, operands, params, name)
 
 
+def as_nodes(op: str, operands: Sequence[object]) -> tuple[Node, ...]:
+    """The operands as nodes of one graph: Python numbers become constants, too.
+
+    Raises: what `build` raises.
+    """
+    graph = graph_of(op, operands)
+    made = [graph.operand(value, op) for value in operands]
+    return tuple([one if isinstance(one, Node) else graph.constant(one) for one in made])
+
+
 def build_several(
     op: str, operands: Sequence[object], params: Params = NO_PARAMS, name: str | None = None
 ) -> tuple[Node, ...]:

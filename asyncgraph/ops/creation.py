@@ -24,9 +24,11 @@ from .._graph.node import Node, Scalar
 from .._graph.op import NO_PARAMS, Params
 from .._graph.spec import DType, as_dtype, as_shape
 from ..errors import SpecError, SpecOverflowError, SpecTypeError
-from ._build import build, build_several, graph_of, on
+from ._build import as_nodes, build, build_several, graph_of, on
 from ._params import as_int
 from .data_types import astype
+from .elementwise import equal
+from .manipulation import expand_dims
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -190,6 +192,22 @@ def meshgrid(*arrays: Operand, indexing: Literal["xy", "ij"] = "xy", name: str |
     if indexing not in ("xy", "ij"):
         raise SpecError(f"meshgrid: indexing={indexing!r}\n  write 'xy' or 'ij'")
     return build_several("meshgrid", arrays, {"indexing": indexing}, name) if arrays else ()
+
+
+def one_hot(indices: Operand, depth: int, /, *, dtype: DTypeLike | None = None, name: str | None = None) -> Node:
+    """For each index a vector of length `depth`, along a new last axis: one at the index, zeros elsewhere.
+
+    An index that is not from 0 to before `depth` has zeros only. It is float64 unless a dtype is given.
+
+    Raises:
+        SpecTypeError: the indices are no integers.
+    """
+    (node,) = as_nodes("one_hot", (indices,))
+    if node.dtype is not None and node.dtype.kind not in "iu":
+        raise SpecTypeError(f"one_hot: the indices are ints, not {node.dtype}")
+    columns = (0, _count("one_hot", "depth", depth), 1)
+    places = node.graph.apply("arange", columns, {"dtype": np.dtype("int64")})
+    return astype(equal(expand_dims(node, -1), places), as_dtype(dtype) or _FLOAT, name=name)
 
 
 def ones(

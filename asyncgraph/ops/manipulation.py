@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 
 from .._graph.op import NO_PARAMS
 from ..errors import SpecError, SpecTypeError
-from ._build import build, build_several
+from ._build import as_nodes, build, build_several
 from ._params import as_axes, as_int, as_ints
 
 if TYPE_CHECKING:
@@ -28,6 +28,24 @@ Axis = int | tuple[int, ...]
 def broadcast_arrays(*arrays: Operand, name: str | None = None) -> tuple[Node, ...]:
     """The operands, each broadcast to the shape they have in common."""
     return build_several("broadcast_arrays", arrays, name=name)
+
+
+def broadcast_like(x: Operand, like: Operand, /, *, name: str | None = None) -> Node:
+    """`x` broadcast to the shape that `like` has when it runs. Of `like`, only the shape is used.
+
+    If the two are known to have one shape, this is `x` itself, unless it is to have another name; and if the shape of
+    `like` is known, its value is not needed.
+
+    Raises:
+        SpecError: it can never be broadcast so.
+    """
+    x, like = as_nodes("broadcast_like", (x, like))
+    if like.shape is not None and name is None and x.shape == like.shape and None not in like.shape:
+        return x
+    sizes = [dim for dim in like.shape or () if isinstance(dim, int)]
+    if like.shape is not None and len(sizes) == len(like.shape):
+        return broadcast_to(x, tuple(sizes), name=name)
+    return build("broadcast_like", (x, like), name=name)
 
 
 def broadcast_to(x: Operand, /, shape: tuple[int, ...], *, name: str | None = None) -> Node:

@@ -19,10 +19,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .._graph.op import NO_PARAMS
+from .._graph.rules.shapes import summed_axes
 from .._graph.spec import as_dtype
 from ..errors import SpecTypeError
-from ._build import build
+from ._build import as_nodes, build
 from ._params import reduction_params
+from .manipulation import squeeze
 
 if TYPE_CHECKING:
     from .._graph.node import Node
@@ -65,6 +67,30 @@ def sum(
 ) -> Node:
     """The sums, accumulated in `dtype` if it is given."""
     return _accumulate("sum", x, axis, dtype, keepdims, name)
+
+
+def sum_to(x: Operand, like: Operand, /, *, name: str | None = None) -> Node:
+    """`x` summed along the axes by which `like` was broadcast to its shape: the result has the shape of `like`.
+
+    So it undoes what broadcasting did. Of `like` only the shape is used, as it is when it runs; where the specs say
+    along which axes, its value is not needed. If both are known to have one shape, this is `x` itself, unless it is to
+    have another name. The dtype is that of `x`, also of small integers, and of booleans, which are summed as by `any`.
+
+    Raises:
+        SpecError: no value of the shape of `like` is ever broadcast to that of `x`.
+        SpecTypeError: NumPy has no such sums.
+    """
+    x, like = as_nodes("sum_to", (x, like))
+    axes = summed_axes(x.shape, like.shape)
+    if axes == () and name is None:
+        return x
+    if not axes or x.shape is None or like.shape is None or x.dtype is None:
+        return build("sum_to", (x, like), name=name)
+    lead = len(x.shape) - len(like.shape)
+    keeps, dtype = axes[-1] >= lead, None if x.dtype.kind in "fc" else x.dtype
+    if not (keeps and lead):
+        return sum(x, axis=axes, dtype=dtype, keepdims=keeps, name=name)
+    return squeeze(sum(x, axis=axes, dtype=dtype, keepdims=True), tuple(range(lead)), name=name)
 
 
 def var(

@@ -11,6 +11,8 @@ import numpy as np
 
 from asyncgraph.abc import Kernel
 
+from ._updates import UPDATES
+
 
 def _imag(x: Any) -> Any:
     return np.asarray(x.imag)
@@ -39,5 +41,6 @@ KERNELS: Final[dict[str, Callable[[Mapping[str, object]], Kernel]]] = {
     "prod": _reduce(np.multiply),
     "real": lambda params: _real,
     "sum": _reduce(np.add),
+    **UPDATES,
 }
 """Makes the kernel of an op from its params."""

@@ -311,3 +311,41 @@ def test_from_dlpack_takes_arrays_of_other_libraries_and_copies_them() -> None:
         np.testing.assert_array_equal(evaluate(node), [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
         with pytest.raises(SpecTypeError, match="from_dlpack cannot take int"):
             ops.from_dlpack(3)
+
+
+# -- one_hot -----------------------------------------------------------------------------------------
+
+
+def test_one_hot_has_a_one_at_each_index_and_zeros_elsewhere() -> None:
+    indices = np.array([[0, 2], [1, 1]], "uint8")
+    with Graph() as graph:
+        node = placeholder(graph, indices)
+        for dtype in (None, "float32", "bool", "int8"):
+            made = ops.one_hot(node, 3, dtype=dtype, name="hot")
+
+            assert (made.name.startswith("hot"), made.shape) == (True, (2, 2, 3))
+            value, expected = evaluate(made, {node: indices}), np.eye(3, dtype=dtype or "float64")[indices]
+            assert (value.dtype, value.tolist()) == (expected.dtype, expected.tolist())
+
+
+def test_one_hot_of_an_index_that_is_out_of_range_is_zeros() -> None:
+    with Graph():
+        np.testing.assert_array_equal(evaluate(ops.one_hot([-1, 3, 0], 3)), [[0, 0, 0], [0, 0, 0], [1, 0, 0]])
+        assert evaluate(ops.one_hot(1, 0)).shape == (0,)
+
+
+def test_one_hot_takes_integers_and_a_depth() -> None:
+    with Graph():
+        with pytest.raises(SpecTypeError, match="one_hot: the indices are ints, not float64"):
+            ops.one_hot([0.5], 3)
+        with pytest.raises(SpecTypeError, match="one_hot: depth takes ints"):
+            ops.one_hot([0], 3.0)  # pyright: ignore[reportArgumentType]  # an error is expected
+        with pytest.raises(SpecError, match="one_hot: depth=-1: it cannot be negative"):
+            ops.one_hot([0], -1)
+
+
+def test_one_hot_is_built_in_the_graph_of_its_indices_and_has_their_rows() -> None:
+    with Graph() as graph:
+        indices = of(graph, "int32[n]")
+
+    assert repr(ops.one_hot(indices, 10, dtype="float32").spec) == "float32[n,10]"

@@ -368,7 +368,7 @@ IMPOSSIBLE: list[tuple[str, Callable[[Node], Any], str]] = [
     ),
     ("permute_dims", lambda x: manipulation.permute_dims(x, (0,)), "axes=(0,) name 1 axes of a value of rank 2"),
     ("squeeze", lambda x: manipulation.squeeze(x, 1), "axis 1 has the size 3, and only axes of size 1 can go"),
-    ("broadcast_to", lambda x: manipulation.broadcast_to(x, (2, 2)), "it cannot be broadcast to (2, 2)"),
+    ("broadcast_to", lambda x: manipulation.broadcast_to(x, (2, 2)), "[n,3] cannot be broadcast to [2,2]"),
     ("moveaxis", lambda x: manipulation.moveaxis(x, (0, 1), 0), "2 axes cannot be moved to 1 places"),
     (
         "unstack",

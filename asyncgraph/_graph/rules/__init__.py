@@ -20,4 +20,5 @@ from . import linalg as linalg
 from . import manipulation as manipulation
 from . import searching as searching
 from . import statistical as statistical
+from . import updates as updates
 from . import utility as utility

@@ -104,19 +104,27 @@ register("index", index_spec, index_rowwise, Cost.FREE, views=(0,))
 def take_spec(op: str, operands: tuple[ArraySpec | Scalar, ...], params: Params) -> ArraySpec:
     """The shape of the indices, in place of the axis they pick from."""
     x, indices = operands
+    axis, shape = cast("int | None", params.get("axis")), shape_of(x)
+    if axis is None and shape is not None and len(shape) != 1:
+        raise SpecError(f"axis= can be left out only for a vector, not for a value of rank {len(shape)}")
+    return intern_spec(dtype_of(x), taken_shape(x, indices, axis))
+
+
+def taken_shape(x: ArraySpec | Scalar, indices: ArraySpec | Scalar, axis: int | None) -> Shape:
+    """The shape of the indices, in place of the axis they pick from; of a vector, it is left out.
+
+    Raises:
+        SpecTypeError: the indices are no integers.
+        SpecError: the axis is out of bounds.
+    """
     picks = dtype_of(indices)
     if picks is not None and not np.issubdtype(picks, np.integer):
         raise SpecTypeError(f"the indices are ints, not {picks}")
     shape, inner = shape_of(x), shape_of(indices)
-    axis = cast("int | None", params.get("axis"))
     if axis is None:
-        if shape is not None and len(shape) != 1:
-            raise SpecError(f"axis= can be left out only for a vector, not for a value of rank {len(shape)}")
-        return intern_spec(dtype_of(x), inner)
-    if shape is None or inner is None:
-        return intern_spec(dtype_of(x), None)
-    at = normalize_axis(axis, len(shape))
-    return intern_spec(dtype_of(x), shape[:at] + inner + shape[at + 1 :])
+        return inner
+    at = 0 if shape is None else normalize_axis(axis, len(shape))
+    return None if shape is None or inner is None else shape[:at] + inner + shape[at + 1 :]
 
 
 def take_rowwise(question: RowQuestion) -> bool:

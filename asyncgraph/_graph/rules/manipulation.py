@@ -13,8 +13,8 @@ from ...errors import SpecError
 from ..spec import ArraySpec, Dim, DType, Shape, intern_spec
 from .dtypes import asked, dtype_of
 from .register import register
-from .rows import broadcast_rowwise, leaves_rows, never_rowwise
-from .shapes import Axes, broadcast_shapes, equal_shapes, normalize_axes, normalize_axis, shape_of
+from .rows import broadcast_rowwise, leaves_rows, never_rowwise, rows_align
+from .shapes import Axes, broadcast_shapes, check_broadcast, equal_shapes, normalize_axes, normalize_axis, shape_of
 from .tables import Cost, RowQuestion
 
 if TYPE_CHECKING:
@@ -206,11 +206,21 @@ def broadcast_to_spec(op: str, operands: Operands, params: Params) -> ArraySpec:
     old, new = shape_of(x), cast("tuple[int, ...]", params["shape"])
     if min(new, default=0) < 0:
         raise SpecError(f"{new} is not a shape: a dimension is negative")
-    if old is not None:
-        behind = new[len(new) - len(old) :] if len(old) <= len(new) else None
-        if behind is None or any(isinstance(a, int) and a not in (1, b) for a, b in zip(old, behind, strict=True)):
-            raise SpecError(f"it cannot be broadcast to {new}")
+    check_broadcast(old, new)
     return intern_spec(dtype_of(x), new)
+
+
+def broadcast_like_spec(op: str, operands: Operands, params: Params) -> ArraySpec:
+    """The shape of the second operand, whose values and dtype do not matter."""
+    x, like = operands
+    check_broadcast(shape_of(x), shape_of(like))
+    return intern_spec(dtype_of(x), shape_of(like))
+
+
+def broadcast_like_rowwise(question: RowQuestion) -> bool:
+    """The result has the rows of the second operand, which the first one's meet, or it is the same for all."""
+    x, like = [shape_of(one) for one in question.operands]
+    return question.carries[1] and rows_align([x, like], question.carries)
 
 
 def broadcast_arrays_spec(op: str, operands: Operands, params: Params) -> tuple[ArraySpec, ...]:
@@ -315,6 +325,7 @@ def _axis(params: Params) -> int:
 
 
 register("broadcast_arrays", broadcast_arrays_spec, broadcast_rowwise, Cost.FREE, views=tuple(range(_MOST)))
+register("broadcast_like", broadcast_like_spec, broadcast_like_rowwise, Cost.FREE, views=(0,))
 register("broadcast_to", broadcast_to_spec, never_rowwise, Cost.FREE, views=(0,))
 register("concat", concat_spec, concat_rowwise, Cost.MOVE)
 register("expand_dims", expand_dims_spec, expand_dims_rowwise, Cost.FREE, views=(0,))

@@ -69,6 +69,42 @@ def broadcast_shapes(shapes: Sequence[Shape]) -> Shape:
     return tuple(result)
 
 
+def check_broadcast(old: Shape, new: Shape) -> None:
+    """Nothing, if a value of shape `old` may have the shape `new` once it is broadcast.
+
+    Raises:
+        SpecError: it never has.
+    """
+    if old is None or new is None:
+        return
+    behind = new[len(new) - len(old) :] if len(old) <= len(new) else None
+    if behind is None or any(
+        isinstance(a, int) and a != 1 and isinstance(b, int) and a != b for a, b in zip(old, behind, strict=True)
+    ):
+        raise SpecError(f"{_shown(old)} cannot be broadcast to {_shown(new)}")
+
+
+def summed_axes(old: Shape, new: Shape) -> tuple[int, ...] | None:
+    """The axes of a value of shape `old` that go, or become 1, where it is summed to the shape `new`.
+
+    `None` if nobody knows, or runs differ in them; or if no value of shape `new` is ever broadcast to `old`.
+    """
+    if old is None or new is None or len(new) > len(old):
+        return None
+    lead = len(old) - len(new)
+    axes = list(range(lead))
+    for axis, (a, b) in enumerate(zip(old[lead:], new, strict=True), lead):
+        if a is None or a != b:
+            if b != 1:
+                return None
+            axes.append(axis)
+    return tuple(axes)
+
+
+def _shown(shape: tuple[Dim, ...]) -> str:
+    return f"[{','.join('?' if dim is None else str(dim) for dim in shape)}]"
+
+
 def equal_dims(a: Dim, b: Dim) -> Dim:
     """One dimension of two shapes that must be equal there; a literal says more than a name.
 

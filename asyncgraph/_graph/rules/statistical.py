@@ -11,7 +11,7 @@ from ..spec import ArraySpec, Dim, DType, Shape, intern_spec
 from .dtypes import asked, dtype_of
 from .register import register
 from .rows import leaves_rows
-from .shapes import Axes, normalize_axes, shape_of
+from .shapes import Axes, check_broadcast, normalize_axes, shape_of
 from .tables import Cost, RowQuestion
 
 if TYPE_CHECKING:
@@ -56,5 +56,20 @@ def reduction_rowwise(question: RowQuestion) -> bool:
     return leaves_rows(question, cast(Axes, question.params.get("axis")))
 
 
+def sum_to_spec(op: str, operands: tuple[ArraySpec | Scalar, ...], params: Params) -> ArraySpec:
+    """The shape of the second operand, whose values and dtype do not matter, and the dtype of the first."""
+    x, like = operands
+    dtype, new = dtype_of(x), shape_of(like)
+    check_broadcast(new, shape_of(x))
+    return intern_spec(None if dtype is None else _reduced("sum", dtype, dtype), new)
+
+
+def sum_to_rowwise(question: RowQuestion) -> bool:
+    """Both have rows, which are not summed, as they are the first axis of both."""
+    x, like = [shape_of(one) for one in question.operands]
+    return all(question.carries) and x is not None and like is not None and len(x) == len(like)
+
+
+register("sum_to", sum_to_spec, sum_to_rowwise, Cost.REDUCE, views=(0,))
 for _name in ("sum", "prod", "max", "min", "mean", "std", "var"):
     register(_name, reduction_spec, reduction_rowwise, Cost.REDUCE)
