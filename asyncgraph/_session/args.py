@@ -75,6 +75,8 @@ DEFAULT_OPTIONS: Final = RunOptions()
 _NO_FEEDS: Final[Mapping[Any, Any]] = {}
 _ELSEWHERE: Final = object()
 """In a key: the results are wanted where they are computed. No name of a node, as those are keys of feeds."""
+_STORED: Final = object()
+"""In a key, the last: what is fed is assigned."""
 
 
 @final
@@ -197,7 +199,26 @@ _set_options: Final[Any] = _slots["options"].__set__
 
 key_of: Final[Callable[[RunArgs[Any]], tuple[object, ...]]] = _slots["_key"].__get__
 """The fetches and feed keys as they were written: leaves of the fetches, `None`, keys of the feeds; and
-`_ELSEWHERE`, if the results are not wanted on the host."""
+`_ELSEWHERE`, if the results are not wanted on the host; and `_STORED`, if what is fed is assigned."""
+
+
+def to_store(values: Mapping[Any, Any]) -> RunArgs[list[Any]]:
+    """What assigns values to variables, all of them or none. The values are borrowed until the run ends."""
+    args = RunArgs[list[Any]]([], values)
+    _set_key(args, (*key_of(args), _STORED))
+    return args
+
+
+def stores(args: RunArgs[Any]) -> bool:
+    """Whether what is fed is assigned."""
+    return key_of(args)[-1] is _STORED
+
+
+def refed(args: RunArgs[T], feeds: Mapping[Any, Any]) -> RunArgs[T]:
+    """`args` with other values for the same feeds."""
+    made = RunArgs[T](args.fetches, feeds, args.options)
+    _set_key(made, key_of(args))
+    return made
 
 
 def leaves_in(key: tuple[object, ...]) -> Sequence[Leaf]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from asyncio import _get_running_loop as get_loop  # pyright: ignore[reportPrivateUsage]  # see `session`
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
 from functools import partial
@@ -18,9 +19,10 @@ from .._exec.notes import forget_values, trim_traceback
 from .._exec.workers import Pool, Work, make_pool
 from .._graph.building import current_graph
 from .._graph.graph import Graph
+from .._graph.variable import Variable
 from .._plan.compiler import no_checkpoint
 from ..errors import SessionClosedError, SessionError, SessionLoopError
-from .args import Feeds, Fetches, RunArgs, RunOptions
+from .args import Feeds, Fetches, RunArgs, RunOptions, to_store
 from .config import SessionConfig
 from .engine import Engine
 from .explain import Explanation
@@ -28,6 +30,7 @@ from .forks import generation
 from .here import RunHere
 from .loop_thread import LoopThread
 from .session import as_args
+from .store import Store
 from .values import RunValues
 
 T = TypeVar("T")
@@ -161,6 +164,20 @@ class BlockingSession:
         finally:
             self._end()
         return None
+
+    def initialize(self, variables: Iterable[Variable] | None = None) -> None:
+        """As `Session.initialize`."""
+        wanted = self.graph.variables if variables is None else variables
+        self.run(RunArgs[Any](list(wanted), None, RunOptions(results="device")))
+
+    def replace(self, values: Mapping[Variable, object] | Mapping[str, object]) -> None:
+        """As `Session.replace`."""
+        self.run(to_store(values))
+
+    @property
+    def store(self) -> Store:
+        """What its variables hold."""
+        return self.engine.store
 
     def explain(
         self, args: RunArgs[Any] | Fetches, /, feeds: Feeds | None = None, options: RunOptions | None = None

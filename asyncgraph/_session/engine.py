@@ -22,8 +22,8 @@ from .._plan.place import needs_device
 from .._plan.plan import Plan
 from .._plan.program import Checkpoint
 from .._registry import registry
-from ..errors import FeedError, FetchError, GraphError, SessionError
-from .args import RunArgs, RunOptions, key_of, leaves_in
+from ..errors import FeedError, FeedTypeError, FetchError, GraphError, SessionError
+from .args import RunArgs, key_of, leaves_in, refed, stores
 from .config import SessionConfig
 from .feeds import FeedBinder, may_be_anything
 from .fetches import rebuild, resolve
@@ -178,7 +178,7 @@ class Engine:
         if request is None or request.plan.is_outdated:
             fetches = [resolve(leaf, self.graph) for leaf in leaves_in(key)]
             feeds = self._fed_nodes(args.feeds)
-            plan = self._plan(fetches, dict(zip(feeds, fed_on, strict=True)), args.options, checkpoint)
+            plan = self._plan(fetches, dict(zip(feeds, fed_on, strict=True)), args, checkpoint)
             request = Request(plan, fetches, feeds, fed_on, self.config.inline_budget_s)
             self._requests.put(key, request)
         return request
@@ -195,15 +195,8 @@ class Engine:
         fetches = [resolve(leaf, self.graph) for leaf in leaves_in(key_of(args))]
         feeds = self._fed_nodes(args.feeds)
         fed = dict(zip(feeds, fed_on, strict=True))
-        plan = self._compiled(fetches, fed, args.options, checkpoint, self.store.uninitialized)
+        plan = self._compiled(fetches, fed, args, checkpoint, self.store.uninitialized)
         return Request(plan, fetches, feeds, fed_on, self.config.inline_budget_s)
-
-    def request_to_initialize(self, variables: Collection[Variable], checkpoint: Checkpoint) -> Request:
-        """A request without fetches, whose plan computes the values of variables that have none."""
-        missing = self.store.uninitialized
-        wanted = [one for one in variables if one in missing]
-        plan = compile_plan((), (), self.placer, checkpoint, uninitialized=missing, initializes=wanted)
-        return Request(plan, [], [], (), self.config.inline_budget_s)
 
     def _is_initialized(self, plan: Plan) -> bool:
         values = self.store.values
@@ -220,13 +213,13 @@ class Engine:
         binder = FeedBinder(self._fed_nodes(args.feeds), self._fed_on(args))
         values, _ = binder.bind(tuple(args.feeds.values()), args.options.copy_feeds)
         given = [one.value if isinstance(one, FedArray) else one for one in values]
-        return RunArgs[T](args.fetches, dict(zip(args.feeds, given, strict=True)), args.options)
+        return refed(args, dict(zip(args.feeds, given, strict=True)))
 
     def _plan(
         self,
         fetches: list[Node],
         feeds: Mapping[Node, tuple[int, int] | None],
-        options: RunOptions,
+        args: RunArgs[Any],
         checkpoint: Checkpoint,
     ) -> Plan:
         by_index: Callable[[Node], int] = _index
@@ -235,12 +228,13 @@ class Engine:
         fed_on = {node: self.placer.holder_of(on, node) for node, on in feeds.items() if on is not None}
         key = (
             *[node.index for node in wanted],
-            options.results,
+            args.options.results,
+            stores(args),
             *[(node.index, fed_on.get(node)) for node in given],
         )
         plan = self._plans.get(key)
         if plan is None or plan.is_outdated:
-            plan = self._compiled(fetches, feeds, options, checkpoint)
+            plan = self._compiled(fetches, feeds, args, checkpoint)
             self._plans.put(key, plan)
         return plan
 
@@ -248,7 +242,7 @@ class Engine:
         self,
         fetches: list[Node],
         feeds: Mapping[Node, tuple[int, int] | None],
-        options: RunOptions,
+        args: RunArgs[Any],
         checkpoint: Checkpoint,
         uninitialized: Collection[Variable] = (),
     ) -> Plan:
@@ -256,8 +250,10 @@ class Engine:
         wanted = sorted(dict.fromkeys(fetches), key=by_index)
         fed_on = {node: self.placer.holder_of(on, node) for node, on in feeds.items() if on is not None}
         given = sorted(feeds, key=by_index)
-        on_host = options.results == "host"
-        return compile_plan(wanted, given, self.placer, checkpoint, fed_on, on_host, uninitialized)
+        if stores(args):
+            _check_variables(given)
+        on_host = args.options.results == "host"
+        return compile_plan(wanted, given, self.placer, checkpoint, fed_on, on_host, uninitialized, stores(args))
 
     def _fed_on(self, args: RunArgs[Any]) -> _FedOn:
         found = [dlpack_device(value) for value in args.feeds.values()]
@@ -289,6 +285,12 @@ def _key(args: RunArgs[Any], fed_on: _FedOn) -> tuple[object, ...]:
 
 def _index(node: Node) -> int:
     return node.index
+
+
+def _check_variables(nodes: list[Node]) -> None:
+    for node in nodes:
+        if not isinstance(node, Variable):
+            raise FeedTypeError(f"{node!r} is no variable: it holds nothing that could be replaced")
 
 
 @final

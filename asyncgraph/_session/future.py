@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, final
 
 from .._exec.calls import current_call
 from .._exec.inline import InlineRun
-from .._exec.notes import trim_traceback
 from .._exec.recorder import Recorder
 from .._exec.results import deliver
 from .._exec.run import Post, Run
@@ -23,6 +22,7 @@ from ..errors import FetchError
 from .args import RunArgs, out_of_time
 from .engine import Engine, Request
 from .fetches import leaves_of, resolve
+from .planning import Planning
 from .transaction import Transaction, parent_in
 from .values import RunMetadata, RunValues
 
@@ -250,7 +250,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
     def plan_on_worker(self) -> None:
         """Has the plan made by a worker, and starts the run afterwards."""
-        work = partial(self._context.copy().run, _Planning(self).make)
+        work = partial(self._context.copy().run, Planning(self).make)
         # A small graph is planned elsewhere than on the loop for having to wait, as ops do. The workers compute.
         host = self._session.host
         pool = host.calls if self._session.engine.is_small else host.kernels
@@ -434,46 +434,6 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
         self.add_done_callback(wake)
         return waiter
-
-
-@final
-class _Planning:
-    """The making of a run's plan by a worker, which may let go of this late: it must not keep the run, nor its feeds.
-
-    Fields:
-        _future: the run, until the loop has been told.
-    """
-
-    def __init__(self, future: RunFuture[Any]) -> None:
-        self._future: RunFuture[Any] | None = future
-
-    def make(self) -> None:
-        """Makes the plan, and tells the loop. On a worker."""
-        future = self._future
-        assert future is not None
-        post, engine, args = future.resources_to_plan()
-        del future
-        try:
-            request = engine.request_to_run(args, self._check_in_time)
-        except BaseException as error:
-            trim_traceback(error)
-            del args
-            post(partial(self._tell, None, error))
-        else:
-            del args
-            post(partial(self._tell, request, None))
-
-    def _check_in_time(self) -> None:
-        assert self._future is not None
-        self._future.check_in_time()
-
-    def _tell(self, request: Request | None, error: BaseException | None) -> None:
-        future, self._future = self._future, None
-        assert future is not None
-        try:
-            future.planned(request, error)
-        finally:
-            del future, error  # As a kept exception would keep this frame.
 
 
 def results_of(request: Request, args: RunArgs[Any], values: list[Any]) -> Any:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
-from asyncio import CancelledError
 from asyncio import _get_running_loop as get_loop  # pyright: ignore[reportPrivateUsage]  # public, for loops: it gives None, where its sister raises
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Final, NoReturn, TypeVar, cast, final, overload
-
-from anyio import CancelScope
+from typing import Any, NoReturn, TypeVar, cast, final, overload
 
 from .._exec.blas import blas
 from .._exec.calls import calls_in_progress, current_call
@@ -23,9 +19,11 @@ from .._exec.turn import Turn
 from .._graph.building import current_graph
 from .._graph.graph import Graph
 from .._graph.node import Node
+from .._graph.variable import Variable
 from .._plan.compiler import no_checkpoint
 from ..errors import RunArgsError, SessionClosedError, SessionError, SessionLoopError
-from .args import Feeds, Fetches, RunArgs, RunOptions
+from .args import Feeds, Fetches, RunArgs, RunOptions, to_store
+from .closing import drain
 from .config import SessionConfig
 from .engine import Engine
 from .explain import Explanation
@@ -35,13 +33,12 @@ from .inflight import RunsInFlight
 from .inline import QueuedRun, Unfinished, run_inline
 from .prepared import PreparedRun
 from .statistics import SessionStatistics
+from .store import Store
 from .streams import RunMap, RunStream
 from .threads import LoopCall
 from .values import RunValues
 
 T = TypeVar("T")
-_log: Final = logging.getLogger("asyncgraph")
-_SLOW_CLOSE_S: Final = 5.0
 
 
 @final
@@ -267,6 +264,26 @@ class Session:
         """
         return RunMap(self, iterable, concurrency, ordered)
 
+    async def initialize(self, variables: Iterable[Variable] | None = None) -> None:
+        """Gives variables that have no value their initial one; by default all. Runs do so for those that they need.
+
+        Raises:
+            BaseException: what computing an initial value raises. Then none of them has one.
+        """
+        wanted = self.graph.variables if variables is None else variables
+        # Left where they are: nobody looks at them.
+        await self.run_since(perf_counter(), RunArgs[Any](list(wanted), None, RunOptions(results="device")))
+
+    async def replace(self, values: Mapping[Variable, object] | Mapping[str, object]) -> None:
+        """Assigns values to variables, by themselves or by name: all of them, or none. A run like any other.
+
+        Values are copied; they are borrowed until this returns.
+
+        Raises:
+            FeedError: a value does not fit its variable.
+        """
+        await self.run_since(perf_counter(), to_store(values))
+
     def explain(
         self, args: RunArgs[Any] | Fetches, /, feeds: Feeds | None = None, options: RunOptions | None = None
     ) -> Explanation:
@@ -308,6 +325,11 @@ class Session:
         """
         host = self._open()
         return host.turn if host.turn.has_time and self.runs.executing < self.config.max_concurrent_runs else None
+
+    @property
+    def store(self) -> Store:
+        """What its variables hold."""
+        return self.engine.store
 
     @property
     def host(self) -> Host:
@@ -387,7 +409,7 @@ class Session:
             )
         self._closed = True
         self.runs.end_waiting()
-        cancelled = await self._drain(host)
+        cancelled = await drain(host, self.runs)
         self._drained = True
         host.kernels.close()
         host.calls.close()
@@ -397,29 +419,6 @@ class Session:
         blas.release(host)
         if cancelled is not None:
             raise cancelled
-
-    async def _drain(self, host: Host) -> CancelledError | None:
-        """Waits until nothing is in flight; gives the first cancellation that came meanwhile."""
-        cancelled: CancelledError | None = None
-        late = host.loop.call_later(_SLOW_CLOSE_S, self._name_what_is_left)
-        try:
-            while self.runs or host.abandoned:
-                try:
-                    # An anyio scope cancels again in every turn of the loop, unless it is told to wait.
-                    with CancelScope(shield=cancelled is not None):
-                        await self.runs.wait_until_none(host.loop)
-                        await host.wait_for_abandoned()
-                except CancelledError as error:
-                    if cancelled is None:
-                        cancelled = error
-                        self.runs.end_all()
-        finally:
-            late.cancel()
-        return cancelled
-
-    def _name_what_is_left(self) -> None:
-        names = [*self.host.abandoned.values(), *[repr(future) for future in self.runs.futures]]
-        _log.warning("closing the session waits for: %s", ", ".join(names))
 
     def __del__(self) -> None:
         host = self._host

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import asyncgraph as ag
-from asyncgraph._session import session as session_module
+from asyncgraph._session import closing
 from asyncgraph.errors import (
     GraphError,
     RunArgsError,
@@ -170,7 +170,7 @@ async def test_an_op_cannot_close_the_session_that_waits_for_it() -> None:
 async def test_a_session_names_what_it_waits_for(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session_module, "_SLOW_CLOSE_S", 0.01)
+    monkeypatch.setattr(closing, "_SLOW_S", 0.01)
     gate = Gate()
     with ag.Graph() as graph:
         node = ag.op(abandon_on_cancel=True)(gate).node(name="left behind")
