@@ -7,12 +7,12 @@ current device, which whoever calls a kernel has set: CuPy 14.2 has no `device=`
 What remains different from NumPy, because finding out would mean waiting for the device, or writing a kernel anew:
 
 - nothing warns, and `np.errstate` changes nothing;
-- an index out of bounds in `take` wraps around, and integers to negative integer powers are 0, 1 or -1, where NumPy
-  raises;
+- an index out of bounds in `take` and `take_add` wraps around, and integers to negative integer powers are 0, 1 or -1,
+  where NumPy raises;
 - 1 / 0 in integers, by `reciprocal`, and floats converted to integers that cannot hold them are what the GPU makes of
   it; so they are with NumPy, of the CPU;
 - float32 smaller than 1.2e-38 may be taken for zero;
-- sums are added in another order;
+- sums are added in another order; so is what `take_add` adds to one element, and not in the same order each time;
 - what is true of no numbers, such as the `atan2` of complex ones, is refused where the graph is built, or else may be
   computed.
 """
@@ -30,6 +30,7 @@ from asyncgraph.abc import Array, Device, Kernel, Spec, array_api_kernel
 
 from ._adapted import ADAPTED, as_array
 from ._cuda_api import CudaApi
+from ._updates import UPDATES
 
 DTYPES: Final = frozenset(
     {
@@ -39,7 +40,7 @@ DTYPES: Final = frozenset(
 )  # fmt: skip
 """The dtypes that CuPy's arrays have, by NumPy's names, in the byte order of the machine."""
 
-_TAKE_NUMBERS: Final = frozenset({"arange", "clip", "concat", "eye", "linspace", "where"})
+_TAKE_NUMBERS: Final = frozenset({"arange", "clip", "concat", "eye", "linspace", "where", *UPDATES})
 # Of NumPy's with integers that no dtype of 64 bits holds, these alone have an answer.
 _COMPARISONS: Final = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
 _NUMBERS = (bool, int, float, complex)
@@ -56,7 +57,7 @@ def make_kernel(
         NotImplementedError: CuPy has no such function or dtype.
     """
     _refuse_dtypes([params.get("dtype"), *[one.dtype for one in operands if not isinstance(one, _NUMBERS)]])
-    adapted = ADAPTED.get(op)
+    adapted = ADAPTED.get(op) or UPDATES.get(op)
     kernel = array_api_kernel(api.xp, op, params) if adapted is None else partial(adapted, api.xp, **params)
     numbers = {i: one for i, one in enumerate(operands) if isinstance(one, _NUMBERS)}
     if not numbers:

@@ -28,13 +28,13 @@ REFUSED = (
         "bool",
         """abs add:number argmax argmax:axis argmin argmin:axis ceil clip:number conj floor isfinite isinf isnan
         less:number max max:axis min min:axis multiply:number pow:number prod prod:axis real remainder:number square
-        sum sum:axis sum:dtype trunc""",
+        sum sum:axis sum:dtype trunc index_add index_add:int sum_to""",
     ),
     (
         NUMBERS,
         "bool mixed",
         """add bitwise_left_shift bitwise_right_shift clip floor_divide greater greater_equal less less_equal matmul
-        maximum minimum multiply pow remainder tensordot vecdot vecdot:axis""",
+        maximum minimum multiply pow remainder sum_to tensordot vecdot vecdot:axis""",
     ),
     (
         "the standard has it for real numbers alone",
@@ -52,13 +52,20 @@ REFUSED = (
     (
         "the standard leaves promotion between kinds open",
         "mixed",
-        "bitwise_and bitwise_or bitwise_xor concat concat:axis equal not_equal stack subtract where",
+        """bitwise_and bitwise_or bitwise_xor concat concat:axis equal index_add index_add:int index_set index_set:all
+        index_set:int not_equal stack subtract where""",
     ),
     (
         "the standard converts no complex numbers to real ones",
         "complex",
         "astype:bool astype:int32 astype:float32 astype:copy",
     ),
+    (
+        "the standard has nothing that adds up what is repeated",
+        "bool int float complex mixed",
+        "take_add take_add:axis",
+    ),
+    ("the standard has nothing that adds up what is repeated", "int float complex", "take_add:number"),
     ("the standard's clip has the dtype of what is clipped, NumPy's also those of the bounds", "int", "clip"),
     ("the standard leaves open what is between a minimum and a smaller maximum", "special", "clip"),
 )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from . import signatures
+from . import indexing, signatures
 from .launching import launch, launch_and_wait, refuse_host_arrays
 from .memory import Layout
 from .world import World
@@ -65,6 +65,7 @@ def namespace(world: World) -> dict[str, Any]:
         names[name] = _elementwise(world, name, 1)
     for name in signatures.BINARY:
         names[name] = _elementwise(world, name, 2)
+    names["add"].at = indexing.add_at
     for name, operands in signatures.TWO_RESULTS.items():
         names[name] = _elementwise(world, name, operands)
     for name, text in signatures.VIEWS.items():

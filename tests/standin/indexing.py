@@ -49,6 +49,27 @@ def assign(array: ndarray, key: Any, value: Any, name: str = "copy") -> None:
     world.issue(world.current_queue(), "launch", name, run, spans(operands), spans([target]))
 
 
+ATOMIC = ("int32", "uint32", "uint64", "float16", "float32", "float64")
+"""The dtypes that `add.at` adds in; CuPy 15 has int64, too."""
+
+
+def add_at(a: ndarray, indices: Any, b: Any = None) -> None:
+    """`cupy.add.at`, of keys with arrays of integers."""
+    world = a._world
+    key = indices if isinstance(indices, tuple) else (indices,)
+    if a.dtype.name not in ATOMIC:
+        raise TypeError(f"cupy.add.at only supports {', '.join(ATOMIC)} as data type")
+    operands = on_current_device(world, [a, key, b])
+    later = layouts_of((a, key, b))
+
+    def run() -> None:
+        memory, where, given = values_of(later)
+        with np.errstate(all="ignore"):
+            np.add.at(memory, _wrapped_key(memory, where), given)
+
+    world.issue(world.current_queue(), "launch", "add_at", run, spans(operands), spans([a]))
+
+
 def _is_basic(part: Any) -> bool:
     return (
         part is None or part is Ellipsis or (isinstance(part, (int, np.integer, slice)) and not isinstance(part, bool))

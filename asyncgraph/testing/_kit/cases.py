@@ -1,8 +1,8 @@
 """Calls whose values a backend must get right: each is written once, for `asyncgraph.ops` and for NumPy.
 
-A case is a function of a namespace and of operands: `lambda xp, x: xp.sum(x, axis=0)`. With NumPy and arrays it gives
-what is right, with `asyncgraph.ops` and nodes what is run. It is tried on dtypes of one kind at a time, so that
-what a library does not do has a name: "sin-int", "add-mixed".
+A case is a function of a namespace and of operands: `lambda xp, x: xp.sum(x, axis=0)`. With NumPy, as `reference` has
+it, and arrays it gives what is right, with `asyncgraph.ops` and nodes what is run. It is tried on dtypes of one kind at
+a time, so that what a library does not do has a name: "sin-int", "add-mixed".
 """
 
 from __future__ import annotations
@@ -197,6 +197,15 @@ def _over(op: str, *numbers: complex, **options: Any) -> Callable[..., Any]:
     return call
 
 
+def _itself(op: str) -> Callable[..., Any]:
+    """The op itself, where the function builds other ops of what is known of the operands."""
+
+    def call(xp: Any, *operands: Any) -> Any:
+        return operands[0].graph.apply(op, operands) if xp is ops else getattr(xp, op)(*operands)
+
+    return call
+
+
 def _astype(dtype: str) -> Case:
     return _of_one("astype", lambda xp, x: xp.astype(x, np.dtype(dtype)))
 
@@ -217,6 +226,19 @@ _CASES: Final[dict[str, Case]] = {
     "argmin:axis": _of_one("argmin", _over("argmin", axis=0), _MATRICES),
     "where": _of_two("where", lambda xp, x, y: xp.where(xp.not_equal(x, y), x, y), edges=EDGES),
     "take": _of_one("take", lambda xp, x: xp.take(x, xp.asarray([1, 0, -1]), axis=0), (((3,),), ((2, 3),))),
+    "take_add": _of_two(
+        "take_add",
+        lambda xp, x, y: xp.at(x).take_add(xp.asarray([1, 0, -1, 0]), y),
+        (((2,), (4,)), ((2, 3), (4, 3)), ((3, 2), (2,)), ((2, 0), (4, 0))),
+    ),
+    "take_add:axis": _of_two(
+        "take_add",
+        lambda xp, x, y: xp.at(x).take_add(xp.asarray([[1], [1]], dtype=np.dtype("int8")), y, axis=-2),
+        (((2, 3), (2, 1, 3)), ((2, 2, 1), (2, 2, 1, 1)), ((2, 3), ())),
+    ),
+    "take_add:number": _of_one(
+        "take_add", lambda xp, x: xp.at(x).take_add(xp.asarray([1, 1]), 1), (((3,),), ((2, 3),))
+    ),
     "matmul": _of_two(
         "matmul",
         _named("matmul"),
@@ -244,6 +266,30 @@ _CASES: Final[dict[str, Case]] = {
     "index": _of_one("index", lambda xp, x: x[::-1, None, 1], (((2, 3),), ((0, 2),))),
     "index:int": _of_one("index", lambda xp, x: x[-1], (((3,),), ((2, 3),))),
     "index:ellipsis": _of_one("index", lambda xp, x: x[..., 1:], (((3,),), ((2, 3),))),
+    "index_set": _of_two(
+        "index_set",
+        lambda xp, x, y: xp.at(x)[::-1, None, 1].set(y),
+        (((2, 3), (2, 1)), ((0, 2), (0, 1)), ((2, 2, 2), (2, 1, 2)), ((2, 2), ())),
+    ),
+    "index_set:int": _of_two("index_set", lambda xp, x, y: xp.at(x)[-1].set(y), (((3,), ()), ((2, 3), (3,)))),
+    "index_set:all": _of_two("index_set", lambda xp, x, y: xp.at(x)[...].set(y), (((), ()), ((2, 3), (2, 1)))),
+    "index_set:number": _of_one("index_set", lambda xp, x: xp.at(x)[..., 1:].set(1), (((3,),), ((2, 3),))),
+    "index_add": _of_two(
+        "index_add",
+        lambda xp, x, y: xp.at(x)[::-1, None, 1].add(y),
+        (((2, 3), (2, 1)), ((0, 2), (0, 1)), ((2, 2, 2), (2, 1, 2)), ((2, 2), ())),
+    ),
+    "index_add:int": _of_two("index_add", lambda xp, x, y: xp.at(x)[-1].add(y), (((3,), ()), ((2, 3), (3,)))),
+    "index_add:number": _of_one("index_add", lambda xp, x: xp.at(x)[..., 1:].add(1), (((3,),), ((2, 3),))),
+    "broadcast_like": _of_two(
+        "broadcast_like", _itself("broadcast_like"), (((3,), (2, 3)), ((), (2,)), ((2, 1), (2, 3)), ((1,), (0,)))
+    ),
+    "sum_to": _of_two(
+        "sum_to",
+        _itself("sum_to"),
+        (((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 3), ()), ((2, 2, 3), (1, 3)), ((0, 3), (3,))),
+    ),
+    "sum_to:same": _of_two("sum_to", _itself("sum_to"), (((2, 3), (2, 3)), ((), ()))),
     "tril": _of_one("tril", _over("tril", k=1), _MATRICES),
     "triu": _of_one("triu", _over("triu"), _MATRICES),
     "meshgrid": _of_one("meshgrid", lambda xp, x: xp.meshgrid(x, x[1:], indexing="ij"), (((3,),), ((1,),))),

@@ -25,11 +25,12 @@ _HostArray = np.ndarray[Any, Any]
 
 CLASSES: Final[Mapping[str, str]] = {
     "exact": """
-        arange asarray astype broadcast_arrays broadcast_to ceil concat conj copysign expand_dims eye flip floor full
-        full_like imag index matrix_transpose meshgrid moveaxis negative nextafter ones ones_like permute_dims positive
-        real reshape roll round squeeze stack take tril triu trunc unstack where zeros zeros_like""",
+        arange asarray astype broadcast_arrays broadcast_like broadcast_to ceil concat conj copysign expand_dims eye
+        flip floor full full_like imag index index_set matrix_transpose meshgrid moveaxis negative nextafter ones
+        ones_like permute_dims positive real reshape roll round squeeze stack take tril triu trunc unstack where zeros
+        zeros_like""",
     "choice": "clip max maximum min minimum",
-    "reduction": "mean prod std sum var",
+    "reduction": "mean prod std sum sum_to take_add var",
     "matmul": "matmul tensordot vecdot",
 }
 """The ops of each class; any other op is elementwise."""

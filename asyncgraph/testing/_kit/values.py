@@ -29,6 +29,7 @@ from ...errors import GraphError
 from .base import HostArray, KitBase, group, listed, on_device, on_host, within
 from .cases import CASES, LAID_OUT, OPS, Case
 from .layouts import LAYOUTS
+from .reference import NUMPY
 from .tolerances import is_same
 
 _THREADS: Final = 4
@@ -155,7 +156,7 @@ class Values(KitBase, ABC):
             except GraphError:
                 return None
             try:
-                expected: list[HostArray] | None = [np.asarray(one) for one in listed(build(np, *feeds))]
+                expected: list[HostArray] | None = [np.asarray(one) for one in listed(build(NUMPY, *feeds))]
             except (ValueError, IndexError):
                 expected = None
         if expected is not None and not {one.dtype.name for one in expected} <= set(self.dtypes):

@@ -17,6 +17,7 @@ from asyncgraph._graph.op import CONSTANT, OUTPUT
 from asyncgraph.abc import Device
 from asyncgraph.errors import GraphError
 from asyncgraph.testing._kit.cases import CASES
+from asyncgraph.testing._kit.reference import NUMPY
 from asyncgraph_cupy._cuda_api import CudaApi
 from asyncgraph_cupy._kernels import make_kernel
 
@@ -58,7 +59,7 @@ def tried(name: str) -> Tried:
             except GraphError:
                 continue
             try:
-                expected = [np.asarray(one) for one in listed(case.call(np, *arrays))]
+                expected = [np.asarray(one) for one in listed(case.call(NUMPY, *arrays))]
             except (ValueError, IndexError):
                 expected = None
         described = f"{case.op} of {', '.join(f'{one.dtype}{list(one.shape)}' for one in arrays)}"

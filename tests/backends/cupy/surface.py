@@ -60,6 +60,11 @@ class RecordingNamespace:
             result = value(*args, **keywords)
             return tuple(map(np.asarray, result)) if isinstance(result, (tuple, list)) else np.asarray(result)
 
+        def recorded_at(*args: Any) -> None:
+            self.uses.add(Use(f"cupy.{name}.at", len(args)))
+            value.at(*args)
+
+        vars(recorded)["at"] = recorded_at
         return recorded
 
 
