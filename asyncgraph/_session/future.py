@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from asyncio import CancelledError
-from collections.abc import Generator, Hashable
+from collections.abc import Hashable
 from contextvars import Context
 from functools import partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from .._exec.calls import current_call
 from .._exec.inline import InlineRun
 from .._exec.recorder import Recorder
 from .._exec.results import deliver
 from .._exec.run import Post, Run
-from .._exec.waiting import wait_shielded
 from .._graph.node import Node
 from .._plan.plan import Plan
 from ..errors import FetchError
 from .args import RunArgs, out_of_time
+from .delivery import RunFuture
 from .engine import Engine, Request
 from .fetches import leaves_of, resolve
 from .planning import Planning
@@ -33,12 +32,8 @@ T = TypeVar("T")
 
 
 @final
-class RunFuture(asyncio.Future[RunValues[T]]):
-    """Delivers the `RunValues` of one run. An `asyncio.Future`, made by `Session.submit`.
-
-    It is done when nothing of the run is left: `cancel()` asks the run to end, and the future is
-    cancelled once it has. Cancelling a task that awaits it cancels the run, as with any future.
-    """
+class PlainRunFuture(RunFuture[T]):
+    """A run in flight, without hooks."""
 
     # Fields:
     #   _session, _args, _context, _began: what is run, for whom, since when.
@@ -84,46 +79,14 @@ class RunFuture(asyncio.Future[RunValues[T]]):
 
     # -- what callers use ------------------------------------------------------------------------------
 
-    def cancel(self, msg: Any | None = None) -> bool:
-        """Asks the run to end; False if it has. The future is cancelled when nothing of the run is left."""
-        if self.done():
-            return False
-        self._stop(CancelledError() if msg is None else CancelledError(msg))
-        return True
-
-    def __await__(self) -> Generator[Any, None, RunValues[T]]:
-        try:
-            if not self.done():
-                yield from self._wait().__await__()
-            return self.result()
-        finally:
-            del self  # What is raised keeps this frame, and this future keeps what is raised.
-
-    __iter__ = __await__
-
-    def set_result(self, result: object, /) -> NoReturn:
-        """The run does that, and nobody else. As for tasks, a RuntimeError."""
-        raise RuntimeError("RunFuture does not support set_result: its run sets the result")
-
-    def set_exception(self, exception: object, /) -> NoReturn:
-        """The run does that, and nobody else. As for tasks, a RuntimeError."""
-        raise RuntimeError("RunFuture does not support set_exception: its run sets it")
-
     @property
     def metadata(self) -> RunMetadata:
-        """How the run went, so far; of a run that failed, too."""
+        """As `RunFuture.metadata`."""
         count = 0 if self._request is None else len(self._request.plan.program.nodes)
         return RunMetadata(perf_counter() - self._began, count, self._failures, self._recorder)
 
     def fetched(self, fetch: Node | str) -> asyncio.Future[Any]:
-        """The value of one of the run's fetches, as soon as it is there: before the run ends, as a rule.
-
-        If the run fails later, the value was never committed. Not waiting any longer does not cancel the run.
-        If the run ends before the value is there, the future raises what ended it.
-
-        Raises:
-            FetchError: the run does not fetch it.
-        """
+        """As `RunFuture.fetched`."""
         graph = self._session.graph
         node = resolve(fetch, graph)
         if not self._fetched:
@@ -139,12 +102,6 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         return waiter
 
     # -- the way of a run ------------------------------------------------------------------------------
-
-    def end(self, error: BaseException) -> None:
-        """As `cancel`, but the run ends with `error`, of which nobody needs to be told who does not ask."""
-        if not self.done():
-            self.add_done_callback(_look_at)
-            self._stop(error)
 
     def is_run_by(self, run: object) -> bool:
         """Whether that is what runs it."""
@@ -342,13 +299,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
         self._args = RunArgs[T](self._args.fetches, None, self._args.options)
         self._provisional.clear()
         self._session.runs.leave(self)
-        if values is not None:
-            super().set_result(values)
-        elif isinstance(error, CancelledError):
-            super().cancel(*error.args[:1])
-        else:
-            assert error is not None
-            super().set_exception(_carried(error))
+        self._deliver(values, error)
         self._release_watchers()
 
     def _delivered(self) -> RunValues[T]:
@@ -413,43 +364,7 @@ class RunFuture(asyncio.Future[RunValues[T]]):
                 else:
                     waiter.set_result(values[node])
 
-    # -- waiting ---------------------------------------------------------------------------------------
-
-    async def _wait(self) -> None:
-        """Waits for the end. A cancellation ends the run, is waited for until nothing is left, and then passes on."""
-        try:
-            await self._next_end()
-        except CancelledError as error:
-            self.cancel(*error.args[:1])
-            await wait_shielded([self])  # One cancellation is enough: it is raised below.
-            _look_at(self)  # Nobody else will: the caller is cancelled.
-            raise
-
-    def _next_end(self) -> asyncio.Future[None]:
-        waiter: asyncio.Future[None] = self.get_loop().create_future()
-
-        def wake(_: object) -> None:
-            if not waiter.done():
-                waiter.set_result(None)
-
-        self.add_done_callback(wake)
-        return waiter
-
 
 def results_of(request: Request, args: RunArgs[Any], values: list[Any]) -> Any:
     """The results of a run, in the structure of its fetches, from the values of its plan's fetches."""
     return request.results(args.fetches, values)
-
-
-def _look_at(future: asyncio.Future[Any]) -> None:
-    if not future.cancelled():
-        future.exception()
-
-
-def _carried(error: BaseException) -> BaseException:
-    """`error`, or one that a future can carry."""
-    if not isinstance(error, StopIteration):
-        return error
-    wrapped = RuntimeError("a run ended with StopIteration, which no future can carry")
-    wrapped.__cause__ = error
-    return wrapped

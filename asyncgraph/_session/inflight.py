@@ -11,7 +11,7 @@ from ..errors import SessionClosedError, SessionOverloadedError
 from .config import SessionConfig
 
 if TYPE_CHECKING:
-    from .future import RunFuture
+    from .future import PlainRunFuture
 
 
 @final
@@ -36,17 +36,17 @@ class RunsInFlight:
     """
 
     def __init__(self, config: SessionConfig) -> None:
-        self.futures: Final[set[RunFuture[Any]]] = set()
+        self.futures: Final[set[PlainRunFuture[Any]]] = set()
         self.executing = 0
-        self.waiting: Final[dict[RunFuture[Any], None]] = {}
+        self.waiting: Final[dict[PlainRunFuture[Any], None]] = {}
         self.inline = 0
         self.started = 0
         self.ended = 0
         self._most_executing: Final = config.max_concurrent_runs
         self._most: Final = config.max_concurrent_runs + config.max_pending_runs
         self._limited = 0
-        self._planning: Final[dict[RunFuture[Any], Hashable]] = {}
-        self._following: Final[dict[Hashable, list[RunFuture[Any]]]] = {}
+        self._planning: Final[dict[PlainRunFuture[Any], Hashable]] = {}
+        self._following: Final[dict[Hashable, list[PlainRunFuture[Any]]]] = {}
         self._watchers: Final[list[Future[None]]] = []
 
     def __bool__(self) -> bool:
@@ -76,7 +76,7 @@ class RunsInFlight:
                 "  wait for some of them, or raise SessionConfig(max_pending_runs=...)"
             )
 
-    def enter(self, future: RunFuture[Any]) -> None:
+    def enter(self, future: PlainRunFuture[Any]) -> None:
         """Takes a run in.
 
         Raises:
@@ -87,7 +87,7 @@ class RunsInFlight:
         self.started += 1
         self._limited += not future.nested
 
-    def start(self, future: RunFuture[Any]) -> None:
+    def start(self, future: PlainRunFuture[Any]) -> None:
         """Starts a run if no more execute than may; otherwise has it wait.
 
         Raises:
@@ -109,7 +109,7 @@ class RunsInFlight:
             self._give_place(future)
         future.start()
 
-    def _plan_on_worker(self, future: RunFuture[Any]) -> None:
+    def _plan_on_worker(self, future: PlainRunFuture[Any]) -> None:
         asked = future.asked
         if asked in self._following and not future.nested:
             self._following[asked].append(future)
@@ -118,17 +118,17 @@ class RunsInFlight:
         self._planning[future] = asked
         future.plan_on_worker()
 
-    def _has_planned(self, future: RunFuture[Any]) -> None:
+    def _has_planned(self, future: PlainRunFuture[Any]) -> None:
         """A worker has made the plan of a run, or has failed: those who follow go on, and see for themselves."""
         if future in self._planning:
             for one in self._following.pop(self._planning.pop(future), ()):
                 one.resume()
 
-    def is_planning(self, future: RunFuture[Any]) -> bool:
+    def is_planning(self, future: PlainRunFuture[Any]) -> bool:
         """Whether a worker makes the plan of a run, and will say so."""
         return future in self._planning
 
-    def leave(self, future: RunFuture[Any]) -> None:
+    def leave(self, future: PlainRunFuture[Any]) -> None:
         """A run has ended; those that wait may start."""
         self.futures.discard(future)
         self._has_planned(future)
@@ -148,7 +148,7 @@ class RunsInFlight:
         self.inline -= 1
         self._tell_watchers()
 
-    def _give_place(self, future: RunFuture[Any]) -> None:
+    def _give_place(self, future: PlainRunFuture[Any]) -> None:
         self.executing += 1
         future.has_place = True
 

@@ -9,7 +9,7 @@ from .._exec.notes import trim_traceback
 from .engine import Request
 
 if TYPE_CHECKING:
-    from .future import RunFuture
+    from .future import PlainRunFuture
 
 
 @final
@@ -20,8 +20,8 @@ class Planning:
         _future: the run, until the loop has been told.
     """
 
-    def __init__(self, future: RunFuture[Any]) -> None:
-        self._future: RunFuture[Any] | None = future
+    def __init__(self, future: PlainRunFuture[Any]) -> None:
+        self._future: PlainRunFuture[Any] | None = future
 
     def make(self) -> None:
         """Makes the plan, and tells the loop. On a worker."""

@@ -25,10 +25,11 @@ from ..errors import RunArgsError, SessionClosedError, SessionError, SessionLoop
 from .args import Feeds, Fetches, RunArgs, RunOptions, to_store
 from .closing import drain
 from .config import SessionConfig
+from .delivery import RunFuture
 from .engine import Engine
 from .explain import Explanation
 from .forks import generation
-from .future import RunFuture
+from .future import PlainRunFuture
 from .inflight import RunsInFlight
 from .inline import QueuedRun, Unfinished, run_inline
 from .prepared import PreparedRun
@@ -166,10 +167,10 @@ class Session:
             del queued  # As in `run`.
             self.runs.leave_inline()
 
-    def _start(self, args: RunArgs[T], began: float, prepare: bool = False) -> RunFuture[T]:
+    def _start(self, args: RunArgs[T], began: float, prepare: bool = False) -> PlainRunFuture[T]:
         """A run, in flight, whose first slice is still to be done."""
         self._open()  # It may have been closed meanwhile.
-        future = RunFuture(self, args, copy_context(), began)
+        future = PlainRunFuture(self, args, copy_context(), began)
         if prepare or args.options.copy_feeds:
             if future.needs_worker_to_plan:
                 future.take_feeds()

@@ -19,8 +19,8 @@ from .._exec.waiting import wait_shielded
 from .._graph.node import Node
 from ..errors import RunArgsError
 from .args import RunArgs
+from .delivery import RunFuture
 from .fetches import Leaf, leaves_of, resolve
-from .future import RunFuture
 from .values import RunValues
 
 if TYPE_CHECKING:

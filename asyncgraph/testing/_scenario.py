@@ -26,7 +26,7 @@ from .._graph.scopes import control_dependencies, device
 from .._registry import registry
 from .._session.args import RunOptions
 from .._session.config import SessionConfig
-from .._session.future import RunFuture
+from .._session.delivery import RunFuture
 from .._session.session import Session
 from ..errors import DeviceLostError, NodeTimeoutError, RunTimeoutError, SessionClosedError
 from ._device import DEVICES, DeviceArray, SimulatedBackend

@@ -113,7 +113,7 @@ async def test_a_cancelled_future_that_nobody_awaits_is_silent_and_a_failed_one_
         gc.collect()
 
     assert silent == []
-    assert noise == ["RunFuture exception was never retrieved"]
+    assert noise == ["PlainRunFuture exception was never retrieved"]
 
 
 async def test_a_run_that_is_cancelled_while_it_waits_for_a_place_lets_the_next_one_have_it() -> None:
