@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, cast, final
 import numpy as np
 
 from .._safetensors import CODES, Tensor, header_bytes, read_header
-from ..errors import CheckpointError, CheckpointFileError
+from ..errors import CheckpointFileError
 from .replace_file import SystemCalls, remove_leftovers, replace_file
 
 Array = np.ndarray[Any, Any]
@@ -43,14 +43,37 @@ class CheckpointHeader:
     metadata: Mapping[str, str]
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An array to be written.
+
+    Fields:
+        dtype, shape: what it is. The dtype is among `CODES`.
+        in_fortran_order: whether that is what it will be read as.
+        read: gives it, in any order of memory, when its turn has come. It is held until the next one's has.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    in_fortran_order: bool
+    read: Callable[[], Array]
+
+    @classmethod
+    def of(cls, array: Array) -> Source:
+        """That of an array which is there, and to which nobody writes meanwhile."""
+        flags = array.flags
+        return cls(array.dtype, array.shape, flags.f_contiguous and not flags.c_contiguous, lambda: array)
+
+
 def write_checkpoint(
-    path: str, arrays: Mapping[str, Array], step: int | None, go_on: Callable[[], None], calls: SystemCalls = os
+    path: str, arrays: Mapping[str, Source], step: int | None, go_on: Callable[[], None], calls: SystemCalls = os
 ) -> None:
     """Replaces the file at `path`, as `replace_file`, by one of `arrays`. The same arrays give the same bytes.
 
     Args:
         path: of the file, in a folder that there is.
-        arrays: of dtypes among `CODES`, in any order of memory. Nobody may write to them meanwhile.
+        arrays: what is written.
         step: noted with them.
         go_on: called every few megabytes; what it raises ends the writing, and the file is the old one.
         calls: see `replace_file`.
@@ -59,17 +82,17 @@ def write_checkpoint(
         CheckpointFileError: the system cannot write it.
     """
     # The widest first, as the format has it, so that what maps the file finds all data aligned.
-    ordered = dict(sorted(arrays.items(), key=lambda pair: -pair[1].dtype.itemsize))
+    ordered = dict(sorted(arrays.items(), key=lambda named: -named[1].dtype.itemsize))
     metadata = {_VERSION: "1"}
     if step is not None:
         metadata[_STEP] = str(step)
-    metadata.update({_ORDER + name: "F" for name, array in ordered.items() if _is_fortran(array)})
-    header = header_bytes({name: (CODES[array.dtype], array.shape) for name, array in ordered.items()}, metadata)
+    metadata.update({_ORDER + name: "F" for name, one in ordered.items() if one.in_fortran_order})
+    header = header_bytes({name: (CODES[one.dtype], one.shape) for name, one in ordered.items()}, metadata)
 
     def pieces() -> Iterator[memoryview]:
         yield memoryview(header)
-        for array in ordered.values():
-            for block in _blocks(array, "readonly"):
+        for one in ordered.values():
+            for block in _blocks(one.read(), "readonly"):
                 go_on()
                 yield block
 
@@ -78,32 +101,55 @@ def write_checkpoint(
         replace_file(path, pieces(), calls)
 
 
-def read_checkpoint_header(path: str) -> CheckpointHeader:
-    """What the checkpoint at `path` has, without its data. Any file of the format will do.
+@final
+class CheckpointReader:
+    """An open checkpoint; any file of the format will do. A context manager.
+
+    Fields:
+        header: what it says of itself.
 
     Raises:
-        CheckpointFileError: there is no such file, or it is corrupt, or of a later version of asyncgraph.
+        CheckpointFileError: there is no such file, or it is corrupt, or a later version of asyncgraph wrote it.
     """
-    with _opened(path) as (_, header):
-        return header
 
+    def __init__(self, path: str) -> None:
+        with _errors("read", path):
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise ValueError("it is no regular file")  # Opening a pipe would wait for a writer.
+            self._file: Final = open(path, "rb")  # noqa: SIM115  # closed by `__exit__`
+            try:
+                self.header: Final = _header(path, self._file)
+            except BaseException:
+                self._file.close()
+                raise
 
-def read_checkpoint(
-    path: str, choose: Callable[[CheckpointHeader], Mapping[str, str]], go_on: Callable[[], None]
-) -> tuple[CheckpointHeader, dict[str, Array]]:
-    """What a checkpoint has: its header, and arrays that are the caller's, in native byte order.
+    def read(self, name: str, go_on: Callable[[], None]) -> Array:
+        """An array, in native byte order. It is the caller's.
 
-    Args:
-        path: of the file.
-        choose: says which arrays are wanted, and as what: names in the file by the caller's own. What it raises
-            ends the reading before there are any data.
-        go_on: called every few megabytes; what it raises ends the reading.
+        Args:
+            name: of a tensor in the header whose dtype NumPy has.
+            go_on: called every few megabytes; what it raises ends the reading.
 
-    Raises:
-        CheckpointFileError: as `read_checkpoint_header`; or the file was cut off meanwhile.
-    """
-    with _opened(path) as (file, header):
-        return header, {name: _read(file, header, chosen, go_on) for name, chosen in choose(header).items()}
+        Raises:
+            CheckpointFileError: it cannot be read any more.
+        """
+        tensor = self.header.tensors[name]
+        assert tensor.dtype is not None
+        with _errors("read", str(self.header.path)):
+            order = "F" if self.header.metadata.get(_ORDER + name) == "F" else "C"
+            array: Array = np.empty(tensor.shape, tensor.dtype.newbyteorder("="), order)
+            self._file.seek(tensor.begin)
+            for block in _blocks(array, "writeonly"):
+                go_on()
+                if self._file.readinto(block) < len(block):
+                    raise ValueError("it was cut off while it was read")
+            return array
+
+    def __enter__(self) -> CheckpointReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
 
 
 _VERSION: Final = "asyncgraph"
@@ -116,40 +162,19 @@ _ORDER: Final = "order of "
 def _errors(what: Literal["read", "write"], path: str) -> Generator[None]:
     try:
         yield
-    except CheckpointError:
-        raise
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise CheckpointFileError(f"cannot {what} the checkpoint {path!r}: {reason}") from error
 
 
-@contextmanager
-def _opened(path: str) -> Generator[tuple[BufferedReader, CheckpointHeader]]:
-    with _errors("read", path):
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise ValueError("it is no regular file")  # Opening a pipe would wait for a writer.
-        with open(path, "rb") as file:
-            header = read_header(file)
-            texts = header.metadata
-            if texts.get(_VERSION, "1") != "1":
-                raise ValueError(f"a later version of asyncgraph wrote it, in its format {texts[_VERSION]!r}")
-            step = texts.get(_STEP, "")
-            number = int(step) if step.isdecimal() and len(step) < 20 else None
-            yield file, CheckpointHeader(Path(path), number, header.tensors, texts)
-
-
-def _read(file: BufferedReader, header: CheckpointHeader, name: str, go_on: Callable[[], None]) -> Array:
-    tensor = header.tensors[name]
-    if tensor.dtype is None:
-        raise ValueError(f"{name!r} is {tensor!r}, a dtype that NumPy has not")
-    order = "F" if header.metadata.get(_ORDER + name) == "F" else "C"
-    array: Array = np.empty(tensor.shape, tensor.dtype.newbyteorder("="), order)
-    file.seek(tensor.begin)
-    for block in _blocks(array, "writeonly"):
-        go_on()
-        if file.readinto(block) < len(block):
-            raise ValueError("it was cut off while it was read")
-    return array
+def _header(path: str, file: BufferedReader) -> CheckpointHeader:
+    header = read_header(file)
+    version = header.metadata.get(_VERSION, "1")
+    if version != "1":
+        raise ValueError(f"a later version of asyncgraph wrote it, in its format {version!r}")
+    step = header.metadata.get(_STEP, "")
+    number = int(step) if step.isdecimal() and len(step) < 20 else None
+    return CheckpointHeader(Path(path), number, header.tensors, header.metadata)
 
 
 def _blocks(array: Array, access: Literal["readonly", "writeonly"]) -> Iterator[memoryview]:
@@ -174,7 +199,3 @@ _BLOCK: Final = 1 << 24
 """Bytes that are written at a time. Each write gives up the GIL, and may wait 5 ms to get it back from a busy loop."""
 _TURNED: Final = 1 << 16
 """Elements that are brought into C order at a time, which holds the GIL: 0.3 ms for 4 bytes each."""
-
-
-def _is_fortran(array: Array) -> bool:
-    return array.flags.f_contiguous and not array.flags.c_contiguous

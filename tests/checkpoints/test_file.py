@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 
 from asyncgraph._safetensors import CODES
 from asyncgraph._session import checkpoint_file
-from asyncgraph._session.checkpoint_file import read_checkpoint, read_checkpoint_header, write_checkpoint
+from asyncgraph._session.checkpoint_file import CheckpointHeader, CheckpointReader, Source, write_checkpoint
 
 Array = np.ndarray[Any, Any]
 LAYOUTS = {
@@ -32,17 +32,23 @@ def go_on() -> None:
     """Nobody stops anything."""
 
 
-def everything(header: Any) -> dict[str, str]:
-    return {name: name for name in header.tensors}
+def write(path: Path, named: Mapping[str, Array], step: int | None = None, go_on: Callable[[], None] = go_on) -> None:
+    write_checkpoint(str(path), {name: Source.of(array) for name, array in named.items()}, step, go_on)
 
 
 def written(path: Path, **named: Array) -> Path:
-    write_checkpoint(str(path), named, None, go_on)
+    write(path, named)
     return path
 
 
-def read(path: Path) -> dict[str, Array]:
-    return read_checkpoint(str(path), everything, go_on)[1]
+def header_of(path: Path) -> CheckpointHeader:
+    with CheckpointReader(str(path)) as file:
+        return file.header
+
+
+def read(path: Path, go_on: Callable[[], None] = go_on) -> dict[str, Array]:
+    with CheckpointReader(str(path)) as file:
+        return {name: file.read(name, go_on) for name in file.header.tensors}
 
 
 def same(found: Mapping[str, Array], expected: Mapping[str, Array]) -> None:
@@ -66,7 +72,7 @@ def test_what_is_written_is_what_the_safetensors_package_and_we_read(
     named: dict[str, Array], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "any.safetensors"
-    write_checkpoint(str(path), named, None, go_on)
+    write(path, named)
     same(load_file(path), named)
     same(read(path), named)
 
@@ -80,7 +86,7 @@ def test_what_the_safetensors_package_writes_is_what_we_read(
     named = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in named.items()}
     save_file(named, path, metadata={"epoch": "3"})
     same(read(path), named)
-    assert read_checkpoint_header(str(path)).metadata == {"epoch": "3"}
+    assert header_of(path).metadata == {"epoch": "3"}
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -110,7 +116,7 @@ def test_big_arrays_are_written_from_their_own_memory(tmp_path: Path) -> None:
 
 def test_data_begin_where_their_dtype_is_aligned(tmp_path: Path) -> None:
     path = written(tmp_path / "a", b=np.ones(3, "?"), h=np.ones(3, "f2"), d=np.ones(3), i=np.ones(1, "i4"))
-    for tensor in read_checkpoint_header(str(path)).tensors.values():
+    for tensor in header_of(path).tensors.values():
         assert tensor.dtype is not None
         assert tensor.begin % tensor.dtype.itemsize == 0
 
@@ -122,8 +128,8 @@ def test_the_same_arrays_give_the_same_bytes(tmp_path: Path) -> None:
 
 def test_the_step_stands_in_the_header(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    write_checkpoint(str(path), {"w": np.ones((2, 3), "f4")}, 120, go_on)
-    header = read_checkpoint_header(str(path))
+    write(path, {"w": np.ones((2, 3), "f4")}, 120)
+    header = header_of(path)
     assert (header.path, header.step) == (path, 120)
     assert repr(header.tensors) == "{'w': float32[2,3]}"
     with safe_open(path, framework="np") as file:
@@ -133,15 +139,15 @@ def test_the_step_stands_in_the_header(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "ten", "9" * 20, "²"])
 def test_a_step_of_another_program_that_is_no_number_is_none(text: str, tmp_path: Path) -> None:
     save_file({"w": np.ones(1)}, tmp_path / "a", metadata={"step": text})
-    assert read_checkpoint_header(str(tmp_path / "a")).step is None
+    assert header_of(tmp_path / "a").step is None
 
 
-def test_only_what_is_chosen_is_read(tmp_path: Path) -> None:
+def test_what_is_not_asked_for_is_not_read(tmp_path: Path) -> None:
     path = written(tmp_path / "a", a=np.arange(3), b=np.arange(4.0))
     calls: list[None] = []
-    header, found = read_checkpoint(str(path), lambda header: {"mine": "b"}, lambda: calls.append(None))
-    assert [*header.tensors] == ["a", "b"]
-    same(found, {"mine": np.arange(4.0)})
+    with CheckpointReader(str(path)) as file:
+        assert [*file.header.tensors] == ["a", "b"]
+        same({"b": file.read("b", lambda: calls.append(None))}, {"b": np.arange(4.0)})
     assert len(calls) == 1
 
 
@@ -155,10 +161,10 @@ def test_who_stops_the_writing_finds_the_old_file_and_nothing_beside_it(tmp_path
     path = written(tmp_path / "a", w=np.arange(3))
     before = path.read_bytes()
     with pytest.raises(Stop):
-        write_checkpoint(str(path), {"w": np.arange(4)}, None, stop)
+        write(path, {"w": np.arange(4)}, go_on=stop)
     assert path.read_bytes() == before
     with pytest.raises(Stop):
-        read_checkpoint(str(path), everything, stop)
+        read(path, stop)
     assert [*tmp_path.iterdir()] == [path]
 
 
