@@ -33,11 +33,14 @@ from ._session.args import RunArgs as RunArgs
 from ._session.args import RunOptions as RunOptions
 from ._session.blocking import BlockingSession as BlockingSession
 from ._session.config import SessionConfig as SessionConfig
-from ._session.future import RunFuture as RunFuture
+from ._session.delivery import RunFuture as RunFuture
 from ._session.session import Session as Session
 from ._session.statistics import SessionStatistics as SessionStatistics
 from ._session.values import RunMetadata as RunMetadata
 from ._session.values import RunValues as RunValues
+from .gradients import gradients as gradients
+from .gradients import register_gradient as register_gradient
+from .gradients import stop_gradient as stop_gradient
 from .loading import load as load
 from .ops.custom import op as op
 
@@ -64,6 +67,7 @@ __all__ = [
     "device",
     "errors",
     "global_step",
+    "gradients",
     "group",
     "item",
     "launch",
@@ -72,6 +76,8 @@ __all__ = [
     "op",
     "ops",
     "placeholder",
+    "register_gradient",
+    "stop_gradient",
     "tracing",
     "use_backend",
     "variable",

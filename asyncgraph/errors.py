@@ -9,6 +9,7 @@ AsyncGraphError
 │   ├── NodeNotFoundError         no node has that name (also a KeyError)
 │   ├── NodeValueError            a node was used as if it were a value (also a TypeError)
 │   ├── GraphPicklingError        a node cannot be pickled (also a TypeError)
+│   ├── GradientError             no gradient goes through a node (also a LookupError)
 │   └── LoadError                 a file cannot be loaded, then or when a run needs it (also an OSError)
 ├── RunArgsError                  a run asks for something its graph cannot give (also a ValueError)
 │   ├── FetchError                what was asked for is no node of the graph (also a TypeError)
@@ -84,6 +85,10 @@ class NodeValueError(GraphError, TypeError):
 
 class GraphPicklingError(GraphError, TypeError):
     """A node holds something that cannot be pickled, such as a lambda. The message names the node."""
+
+
+class GradientError(GraphError, LookupError):
+    """No gradient goes through a node that it comes to. The message names the node, and what is missing."""
 
 
 class LoadError(GraphError, OSError):

@@ -13,13 +13,13 @@ ROOT = Path(__file__).parent.parent
 ROWS = [
     {"errors", "abc", "_safetensors"},
     {"_graph"},
-    {"ops", "_plan", "loading"},
+    {"ops", "_gradients", "gradients", "_plan", "loading"},
     {"_exec", "tracing"},
     {"_registry", "_session"},
     {"asyncgraph"},
     {"__main__", "_doctor", "testing"},
 ]
-APART = [{"ops", "_plan"}]
+APART = [{"ops", "_plan"}, {"_gradients", "_plan"}]
 """Neighbours in a row that do not import each other."""
 
 SOURCES = sorted((ROOT / "asyncgraph").rglob("*.py"))

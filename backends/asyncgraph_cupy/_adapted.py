@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import accumulate
 from math import ceil, prod
 from typing import Any, Final
 
@@ -189,6 +190,28 @@ def _reshape(xp: Namespace, x: Array, *, shape: tuple[int, ...]) -> Array:
     return xp.reshape(x, shape)
 
 
+def _reshape_like(xp: Namespace, x: Array, like: Array) -> Array:
+    return xp.reshape(as_array(xp, x), _shape(like))
+
+
+def _split_like(xp: Namespace, x: Array, *parts: Array, axis: int | None) -> tuple[Array, ...]:
+    shapes = [_shape(one) for one in parts]
+    lengths = [prod(one) if axis is None else one[axis] for one in shapes]
+    before = (slice(None),) * ((axis or 0) % x.ndim)
+    split = [x[(*before, slice(end - length, end))] for end, length in zip(accumulate(lengths), lengths, strict=True)]
+    return tuple([xp.reshape(one, shape) for one, shape in zip(split, shapes, strict=True)] if axis is None else split)
+
+
+def _shape(operand: Array) -> tuple[int, ...]:
+    return () if is_number(operand) else operand.shape
+
+
+def _size_of(xp: Namespace, x: Array, *, axis: int | tuple[int, ...] | None = None) -> Array:
+    shape = _shape(x)
+    axes = range(len(shape)) if axis is None else (axis,) if isinstance(axis, int) else axis
+    return xp.full((), prod([shape[one] for one in axes]), np.dtype("float64"))
+
+
 def _unstack(xp: Namespace, x: Array, *, axis: int = 0) -> tuple[Array, ...]:
     moved = xp.moveaxis(x, axis, 0)
     return tuple([moved[position] for position in range(moved.shape[0])])
@@ -208,8 +231,12 @@ ADAPTED: Final[dict[str, Callable[..., Array]]] = {
     "prod": partial(_accumulated, "prod"),
     "remainder": _remainder,
     "reshape": _reshape,
+    "reshape_like": _reshape_like,
+    "size_of": _size_of,
+    "split_like": _split_like,
     "stack": partial(_joined, "stack"),
     "std": partial(_spread, "std"),
+    "stop_gradient": as_array,
     "sum": partial(_accumulated, "sum"),
     "tensordot": partial(_product, "tensordot"),
     "unstack": _unstack,

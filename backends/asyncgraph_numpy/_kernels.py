@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from math import prod
 from operator import itemgetter, methodcaller
 from typing import Any, Final
 
@@ -27,6 +28,34 @@ def _reduce(ufunc: np.ufunc, **always: object) -> Callable[[Mapping[str, object]
     return lambda params: partial(ufunc.reduce, **{"axis": None, **always, **params})
 
 
+def _reshape_like(x: Any, like: Any) -> Any:
+    return np.reshape(x, np.shape(like))
+
+
+def _size_of(params: Mapping[str, Any]) -> Kernel:
+    axis: int | tuple[int, ...] | None = params.get("axis")
+
+    def kernel(x: Any) -> Any:
+        shape = np.shape(x)
+        sizes = shape if axis is None else [shape[one] for one in ((axis,) if isinstance(axis, int) else axis)]
+        return np.asarray(prod(sizes), np.float64)
+
+    return kernel
+
+
+def _split_like(params: Mapping[str, Any]) -> Kernel:
+    axis: int | None = params["axis"]
+
+    def kernel(x: Any, *parts: Any) -> tuple[Any, ...]:
+        ends = np.cumsum([np.size(one, axis) for one in parts])
+        split = np.split(x, ends[:-1], axis or 0)
+        if axis is None:
+            split = [np.reshape(one, np.shape(like)) for one, like in zip(split, parts, strict=True)]
+        return tuple(split)
+
+    return kernel
+
+
 KERNELS: Final[dict[str, Callable[[Mapping[str, object]], Kernel]]] = {
     "all": _reduce(np.logical_and, dtype=np.bool_),
     "any": _reduce(np.logical_or, dtype=np.bool_),
@@ -40,6 +69,10 @@ KERNELS: Final[dict[str, Callable[[Mapping[str, object]], Kernel]]] = {
     "min": _reduce(np.minimum),
     "prod": _reduce(np.multiply),
     "real": lambda params: _real,
+    "reshape_like": lambda params: _reshape_like,
+    "size_of": _size_of,
+    "split_like": _split_like,
+    "stop_gradient": lambda params: np.asarray,
     "sum": _reduce(np.add),
     **UPDATES,
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from . import creation as creation
 from . import data_types as data_types
+from . import derivatives as derivatives
 from . import elementwise as elementwise
 from . import indexing as indexing
 from . import linalg as linalg

@@ -77,7 +77,7 @@ def tensordot_spec(op: str, operands: tuple[ArraySpec | Scalar, ...], params: Pa
     dtype = _product_dtype(op, operands)
     if a is None or b is None:
         return intern_spec(dtype, None)
-    from_a, from_b = _contracted(cast(Contracted, params.get("axes", 2)), len(a), len(b))
+    from_a, from_b = contracted_axes(cast(Contracted, params.get("axes", 2)), len(a), len(b))
     for i, j in zip(from_a, from_b, strict=True):
         _contract(a[i], b[j])
     left = [dim for axis, dim in enumerate(a) if axis not in from_a]
@@ -85,7 +85,12 @@ def tensordot_spec(op: str, operands: tuple[ArraySpec | Scalar, ...], params: Pa
     return intern_spec(dtype, tuple(left))
 
 
-def _contracted(axes: Contracted, rank_a: int, rank_b: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def contracted_axes(axes: Contracted, rank_a: int, rank_b: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes of the one and of the other operand that meet, counted from the front.
+
+    Raises:
+        SpecError: one is out of bounds, or there twice.
+    """
     if not isinstance(axes, int):
         return normalize_axes(axes[0], rank_a), normalize_axes(axes[1], rank_b)
     if axes > min(rank_a, rank_b):
@@ -98,7 +103,7 @@ def tensordot_rowwise(question: RowQuestion) -> bool:
     a, b = map(shape_of, question.operands)
     if a is None or b is None or question.carries != (True, False):
         return False
-    return 0 not in _contracted(cast(Contracted, question.params.get("axes", 2)), len(a), len(b))[0]
+    return 0 not in contracted_axes(cast(Contracted, question.params.get("axes", 2)), len(a), len(b))[0]
 
 
 # -- vecdot ------------------------------------------------------------------------------------------

@@ -16,7 +16,9 @@ import numpy as np
 from ... import ops
 from ..._graph.building import placeholder
 from ..._graph.graph import Graph
+from ..._graph.op import NO_PARAMS
 from ...errors import GraphError
+from ...ops._build import build, build_several
 
 Array = np.ndarray[Any, Any]
 Shapes = tuple[tuple[int, ...], ...]
@@ -197,11 +199,23 @@ def _over(op: str, *numbers: complex, **options: Any) -> Callable[..., Any]:
     return call
 
 
-def _itself(op: str) -> Callable[..., Any]:
-    """The op itself, where the function builds other ops of what is known of the operands."""
+def _itself(op: str, **params: Any) -> Callable[..., Any]:
+    """The op itself, where there is no function, or it builds other ops of what is known of the operands."""
 
     def call(xp: Any, *operands: Any) -> Any:
-        return operands[0].graph.apply(op, operands) if xp is ops else getattr(xp, op)(*operands)
+        return build(op, operands, params or NO_PARAMS) if xp is ops else getattr(xp, op)(*operands, **params)
+
+    return call
+
+
+def _split(axis: int | None) -> Callable[..., Any]:
+    """What was joined, taken apart again."""
+
+    def call(xp: Any, *parts: Any) -> Any:
+        joined = xp.concat(list(parts), axis=axis)
+        if xp is ops:
+            return build_several("split_like", (joined, *parts), {"axis": axis})
+        return xp.split_like(joined, *parts, axis=axis)
 
     return call
 
@@ -290,6 +304,15 @@ _CASES: Final[dict[str, Case]] = {
         (((2, 3), (3,)), ((2, 3), (2, 1)), ((2, 3), ()), ((2, 2, 3), (1, 3)), ((0, 3), (3,))),
     ),
     "sum_to:same": _of_two("sum_to", _itself("sum_to"), (((2, 3), (2, 3)), ((), ()))),
+    "reshape_like": _of_two(
+        "reshape_like", _itself("reshape_like"), (((6,), (2, 3)), ((0, 2), (3, 0)), ((1, 1), ()), ((), (1,)))
+    ),
+    "size_of": _of_one("size_of", _itself("size_of")),
+    "size_of:axis": _of_one("size_of", _itself("size_of", axis=-1), _MATRICES),
+    "split_like": _of_two("split_like", _split(0), (((2, 3), (1, 3)), ((0,), (2,)))),
+    "split_like:axis": _of_two("split_like", _split(-1), (((2, 1), (2, 3)), ((2, 1, 2), (2, 1, 0)))),
+    "split_like:flat": _of_two("split_like", _split(None), (((2, 3), (3,)), ((), ()))),
+    "stop_gradient": _of_one("stop_gradient", _itself("stop_gradient"), edges=EDGES),
     "tril": _of_one("tril", _over("tril", k=1), _MATRICES),
     "triu": _of_one("triu", _over("triu"), _MATRICES),
     "meshgrid": _of_one("meshgrid", lambda xp, x: xp.meshgrid(x, x[1:], indexing="ij"), (((3,),), ((1,),))),

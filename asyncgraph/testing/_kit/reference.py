@@ -56,5 +56,28 @@ def _sum_to(x: _Array, like: _Array) -> _Array:
     return x.sum(axis=tuple(axes), dtype=x.dtype, keepdims=True).reshape(like.shape)
 
 
-NUMPY: Final[Any] = SimpleNamespace(**vars(np), at=_At, broadcast_like=_broadcast_like, sum_to=_sum_to)
+def _reshape_like(x: _Array, like: _Array) -> _Array:
+    return np.reshape(x, like.shape)
+
+
+def _size_of(x: _Array, *, axis: int | None = None) -> _Array:
+    return np.asarray(x.size if axis is None else x.shape[axis], np.float64)
+
+
+def _split_like(x: _Array, *parts: _Array, axis: int | None) -> list[_Array]:
+    ends = np.cumsum([one.size if axis is None else one.shape[axis] for one in parts])
+    split = np.split(x, ends[:-1], axis or 0)
+    return split if axis is not None else [np.reshape(one, like.shape) for one, like in zip(split, parts, strict=True)]
+
+
+NUMPY: Final[Any] = SimpleNamespace(
+    **vars(np),
+    at=_At,
+    broadcast_like=_broadcast_like,
+    reshape_like=_reshape_like,
+    size_of=_size_of,
+    split_like=_split_like,
+    stop_gradient=np.asarray,
+    sum_to=_sum_to,
+)
 """A namespace."""
