@@ -53,9 +53,11 @@ def _take_add(params: Mapping[str, Any]) -> Kernel:
         before, behind = made.shape[:at], made.shape[at + 1 :]
         added = np.broadcast_to(_exact(updates, made.dtype), (*before, *places.shape, *behind))
         if added.size:
-            # The rows along the axis, of all that stands before it, one after the other.
-            starts = np.arange(prod(before))[:, None] * made.shape[at]
-            _add_rows(made.reshape(-1, prod(behind)), (starts + places.ravel()).ravel(), added)
+            rows = places.ravel()
+            if prod(before) > 1:
+                # The same along the axis in each of the blocks that stand one after the other.
+                rows = (np.arange(prod(before))[:, None] * made.shape[at] + rows).ravel()
+            _add_rows(made.reshape(-1, prod(behind)), rows, added)
         return made
 
     return kernel
@@ -67,11 +69,14 @@ def _counted(indices: _Array, axis: int, length: int) -> _Array:
     Raises:
         IndexError: one is out of bounds.
     """
-    for one in (indices.min(), indices.max()) if indices.size else ():
+    places = indices.astype(np.intp, copy=False)
+    if not indices.size:
+        return places
+    least, most = indices.min(), indices.max()
+    for one in (least, most):
         if not -length <= one < length:
             raise IndexError(f"index {one} is out of bounds for axis {axis} with size {length}")
-    places = indices.astype(np.intp)
-    return np.where(places < 0, places + length, places)
+    return np.where(places < 0, places + length, places) if least < 0 else places
 
 
 def _exact(updates: Any, dtype: np.dtype[Any]) -> _Array:
@@ -95,9 +100,11 @@ def _add_rows(rows: _Array, places: _Array, added: _Array) -> None:
             np.add(into, row, out=into)
         return
     elements, new, columns = rows.reshape(-1), added.reshape(-1), np.arange(width)
-    count = max(1, _PIECE // width)
+    count = _PIECE // width
     for first in range(0, len(places), count):
-        where: _Array = (places[first : first + count, None] * width + columns).ravel()
+        where = places[first : first + count]
+        if width > 1:
+            where = (where[:, None] * width + columns).ravel()
         np.add.at(elements, where, new[first * width : first * width + where.size])
 
 

@@ -52,6 +52,8 @@ def placeholder(spec: str) -> ag.Node:
         (ops.floor_divide, ["float64[100000]"] * 2, 2200, 6600),
         (ops.where, ["bool[100000]", "float64[100000]", "float64[100000]"], 400, 1200),
         (lambda x: ops.take(x, [0] * 100_000, axis=0), ["float64[100000]"], 160, 480),
+        (lambda x, y: ops.at(x).take_add([0] * 100_000, y), ["float64[100000]"] * 2, 300, 900),
+        (lambda x, y: ops.at(x)[:].add(y), ["float64[100000]"] * 2, 60, 180),
         (ops.sum, ["float64[100000]"], 30, 90),
         (ops.std, ["float64[100000]"], 110, 330),
         (ops.std, ["float16[100000]"], 2600, 7800),
