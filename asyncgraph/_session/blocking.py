@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import warnings
 from asyncio import _get_running_loop as get_loop  # pyright: ignore[reportPrivateUsage]  # see `session`
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
+from pathlib import Path
 from threading import Condition, Lock
 from time import perf_counter
 from types import TracebackType
@@ -23,12 +25,14 @@ from .._graph.variable import Variable
 from .._plan.compiler import no_checkpoint
 from ..errors import SessionClosedError, SessionError, SessionLoopError
 from .args import Feeds, Fetches, RunArgs, RunOptions, to_store
+from .checkpoint_file import CheckpointHeader
 from .config import SessionConfig
 from .engine import Engine
 from .explain import Explanation
 from .forks import generation
 from .here import RunHere
 from .loop_thread import LoopThread
+from .saving import Chosen, FilePath, Restoring, Saving, restore_here, save_here
 from .session import as_args
 from .store import Store
 from .values import RunValues
@@ -113,11 +117,7 @@ class BlockingSession:
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
-        if get_loop() is not None:
-            raise SessionLoopError(
-                "BlockingSession.run would block the event loop that runs in this thread\n"
-                "  write: async with Session(graph) as session: await session.run(...)"
-            )
+        _refuse_loop()
         self._begin()
         try:
             return RunHere(self, asked, began).values()
@@ -173,6 +173,29 @@ class BlockingSession:
     def replace(self, values: Mapping[Variable, object] | Mapping[str, object]) -> None:
         """As `Session.replace`."""
         self.run(to_store(values))
+
+    def save(self, path: FilePath, *, variables: Chosen | None = None, step: int | None = None) -> Path:
+        """As `Session.save`. Blocks the calling thread."""
+        return save_here(self, Saving(self.engine, path, variables, step))[0]
+
+    def restore(self, path: FilePath, *, variables: Chosen | None = None, strict: bool = True) -> CheckpointHeader:
+        """As `Session.restore`. Blocks the calling thread."""
+        return restore_here(self, Restoring(self.engine, path, variables, strict))
+
+    @contextmanager
+    def in_use(self) -> Generator[None]:
+        """While this thread is in it, closing the session waits. To be called before what blocks.
+
+        Raises:
+            SessionLoopError: an event loop is running in this thread.
+            SessionClosedError: the session is closed.
+        """
+        _refuse_loop()
+        self._begin()
+        try:
+            yield
+        finally:
+            self._end()
 
     @property
     def store(self) -> Store:
@@ -259,3 +282,11 @@ class BlockingSession:
 
     def __repr__(self) -> str:
         return f"<BlockingSession of {self.graph!r}{': closed' if self._closed else ''}>"
+
+
+def _refuse_loop() -> None:
+    if get_loop() is not None:
+        raise SessionLoopError(
+            "a BlockingSession would block the event loop that runs in this thread\n"
+            "  write: async with Session(graph) as session: await session.run(...)"
+        )

@@ -7,6 +7,7 @@ from asyncio import _get_running_loop as get_loop  # pyright: ignore[reportPriva
 from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
+from pathlib import Path
 from time import perf_counter
 from types import TracebackType
 from typing import Any, NoReturn, TypeVar, cast, final, overload
@@ -23,6 +24,7 @@ from .._graph.variable import Variable
 from .._plan.compiler import no_checkpoint
 from ..errors import RunArgsError, SessionClosedError, SessionError, SessionLoopError
 from .args import Feeds, Fetches, RunArgs, RunOptions, to_store
+from .checkpoint_file import CheckpointHeader
 from .closing import drain
 from .config import SessionConfig
 from .delivery import RunFuture
@@ -33,6 +35,7 @@ from .future import PlainRunFuture
 from .inflight import RunsInFlight
 from .inline import QueuedRun, Unfinished, run_inline
 from .prepared import PreparedRun
+from .saving import Chosen, FilePath, Restoring, Saving, restore, save
 from .statistics import SessionStatistics
 from .store import Store
 from .streams import RunMap, RunStream
@@ -284,6 +287,41 @@ class Session:
             FeedError: a value does not fit its variable.
         """
         await self.run_since(perf_counter(), to_store(values))
+
+    async def save(self, path: FilePath, *, variables: Chosen | None = None, step: int | None = None) -> Path:
+        """Writes what was committed last to a checkpoint; gives its path. Runs go on meanwhile. See `checkpoints`.
+
+        Variables without a value get their initial one first. Whatever happens, the file at `path` is the old one or
+        the new one, whole; when this returns, it is the new one, and on the disk. Cancelling ends the writing soon.
+
+        Args:
+            path: of the file, in a folder that there is.
+            variables: what is saved, if not all; in a dict, by the names that they are to have in the file.
+            step: noted in the file; by default what the graph's `global_step` holds.
+
+        Raises:
+            CheckpointTypeError, CheckpointFileError: a dtype cannot be saved, or the file cannot be written.
+        """
+        return (await save(self, Saving(self.engine, path, variables, step)))[0]
+
+    async def restore(
+        self, path: FilePath, *, variables: Chosen | None = None, strict: bool = True
+    ) -> CheckpointHeader:
+        """Has variables hold what a checkpoint has, all at once or not at all; gives its header. See `checkpoints`.
+
+        They need no initial value before. Cancelling changes nothing.
+
+        Args:
+            path: of the file: any of the safetensors format. Nothing in it is run.
+            variables: what is restored; in a dict, by the names that the file has. By default all, and nothing else
+                may be in the file.
+            strict: whether the file must have all of it; otherwise what it has is restored.
+
+        Raises:
+            CheckpointFileError: there is no such file, or it is corrupt.
+            CheckpointMismatchError: names, dtypes or shapes differ; the message has all that do.
+        """
+        return await restore(self, Restoring(self.engine, path, variables, strict))
 
     def explain(
         self, args: RunArgs[Any] | Fetches, /, feeds: Feeds | None = None, options: RunOptions | None = None
