@@ -8,6 +8,7 @@ event loop stays free, and each caller gets its `RunValues`.
 from __future__ import annotations
 
 from . import abc as abc
+from . import checkpoints as checkpoints
 from . import errors as errors
 from . import ops as ops
 from . import tracing as tracing
@@ -61,6 +62,7 @@ __all__ = [
     "Variable",
     "abc",
     "check_cancelled",
+    "checkpoints",
     "constant",
     "control_dependencies",
     "current_graph",

@@ -15,7 +15,7 @@ ROWS = [
     {"_graph"},
     {"ops", "_gradients", "gradients", "_plan", "loading"},
     {"_exec", "tracing"},
-    {"_registry", "_session"},
+    {"_registry", "_session", "checkpoints"},
     {"asyncgraph"},
     {"__main__", "_doctor", "testing"},
 ]

@@ -13,6 +13,7 @@ import pytest
 
 import asyncgraph
 import asyncgraph.abc
+import asyncgraph.checkpoints
 import asyncgraph.errors
 import asyncgraph.ops
 
@@ -29,7 +30,9 @@ def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
             yield f"{module.__name__}.{name}", value
 
 
-CALLABLES = dict(pair for module in [*MODULES, asyncgraph.abc, asyncgraph.errors] for pair in public(module))
+CALLABLES = dict(
+    pair for module in [*MODULES, asyncgraph.abc, asyncgraph.checkpoints, asyncgraph.errors] for pair in public(module)
+)
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:

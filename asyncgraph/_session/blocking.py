@@ -176,7 +176,7 @@ class BlockingSession:
 
     def save(self, path: FilePath, *, variables: Chosen | None = None, step: int | None = None) -> Path:
         """As `Session.save`. Blocks the calling thread."""
-        return save_here(self, Saving(self.engine, path, variables, step))[0]
+        return save_here(self, Saving(self.engine, path, variables, step))
 
     def restore(self, path: FilePath, *, variables: Chosen | None = None, strict: bool = True) -> CheckpointHeader:
         """As `Session.restore`. Blocks the calling thread."""

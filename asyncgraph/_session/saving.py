@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from asyncio import CancelledError, Future, wait
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future as ThreadFuture
 from contextvars import copy_context
 from functools import partial
@@ -43,7 +43,7 @@ T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 Target = FilePath | Callable[[int | None], str]
 """The path of a file; or what gives it, made absolute, once the step is known."""
-Chosen = Iterable[Variable | str] | Mapping[str, Variable | str]
+Chosen = Collection[Variable | str] | Mapping[str, Variable | str]
 """Some variables, by themselves or by name; or, in a mapping, by the names that a file has for them."""
 GoOn = Callable[[], None]
 """What blocks for long calls it now and then: it raises if nobody wants the outcome any more."""
@@ -55,16 +55,25 @@ class Saving:
 
     Fields:
         variables: those that are saved, by their names in the file.
+        _then: called with the file when it is written, by who wrote it.
 
     Raises:
         CheckpointError: there are no variables, or what was given are none of the graph.
         CheckpointTypeError: the format has not the dtype of a variable.
     """
 
-    def __init__(self, engine: Engine, target: Target, variables: Chosen | None, step: int | None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        target: Target,
+        variables: Chosen | None,
+        step: int | None,
+        then: Callable[[Path], None] | None = None,
+    ) -> None:
         self._engine: Final = engine
         self._target: Final = target if callable(target) else os.path.abspath(os.fsdecode(target))
         self._step: Final = None if step is None else index(step)
+        self._then: Final = then
         self.variables: Final = chosen(engine.graph, variables)
         if not self.variables:
             raise CheckpointError("there are no variables to be saved")
@@ -79,8 +88,8 @@ class Saving:
         if self._step is not None and self._step < 0:
             raise CheckpointError(f"step={step!r}: steps are counted from 0")
 
-    def write(self, state: State, go_on: GoOn) -> tuple[Path, int | None]:
-        """Writes what `state` has of them, which is all; gives the file and the step. Blocks.
+    def write(self, state: State, go_on: GoOn) -> Path:
+        """Writes what `state` has of them, which is all; gives the file. Blocks.
 
         Raises:
             CheckpointFileError: the system cannot write it. The file at that path is the one that it was.
@@ -92,7 +101,9 @@ class Saving:
             step = int(self._source(counter, state[counter]).read())
         path = self._target(step) if callable(self._target) else self._target
         write_checkpoint(path, sources, step, go_on)
-        return Path(path), step
+        if self._then is not None:
+            self._then(Path(path))
+        return Path(path)
 
     def _source(self, variable: Variable, value: Array) -> Source:
         if isinstance(value, np.ndarray):
@@ -172,8 +183,7 @@ def chosen(graph: Graph, variables: Chosen | None) -> dict[str, Variable]:
     if isinstance(variables, Mapping):
         named = cast("Mapping[str, Variable | str]", variables)
         return {name: _variable(graph, one) for name, one in named.items()}
-    given: Iterable[Variable | str] = [variables] if isinstance(variables, (str, Variable)) else variables
-    return {one.name: one for one in [_variable(graph, one) for one in given]}
+    return {one.name: one for one in [_variable(graph, one) for one in variables]}
 
 
 def _variable(graph: Graph, one: Variable | str) -> Variable:
@@ -205,7 +215,7 @@ def _shown(names: Iterable[str]) -> list[str]:
 # -- in a session --------------------------------------------------------------------------------------
 
 
-async def save(session: Session, saving: Saving) -> tuple[Path, int | None]:
+async def save(session: Session, saving: Saving) -> Path:
     """As `Saving.write`, of what `session` has committed; variables that have no value yet get their initial one."""
     store, variables = session.store, saving.variables.values()
     if not store.uninitialized.isdisjoint(variables):
@@ -230,7 +240,7 @@ async def restore(session: Session, restoring: Restoring) -> CheckpointHeader:
     return header
 
 
-def save_here(session: BlockingSession, saving: Saving) -> tuple[Path, int | None]:
+def save_here(session: BlockingSession, saving: Saving) -> Path:
     """As `save`, in this thread."""
     store, variables = session.store, saving.variables.values()
     with session.in_use():

@@ -302,7 +302,7 @@ class Session:
         Raises:
             CheckpointTypeError, CheckpointFileError: a dtype cannot be saved, or the file cannot be written.
         """
-        return (await save(self, Saving(self.engine, path, variables, step)))[0]
+        return await save(self, Saving(self.engine, path, variables, step))
 
     async def restore(
         self, path: FilePath, *, variables: Chosen | None = None, strict: bool = True
