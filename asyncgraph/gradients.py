@@ -109,7 +109,8 @@ def register_gradient(op: OpFunction) -> Callable[[_Rule], _Rule]:
 
 
 def _nodes(what: str, given: Node | Iterable[Node]) -> list[Node]:
-    listed = [given] if isinstance(given, Node) else list(given)
+    several = isinstance(given, Iterable) and not isinstance(given, Node)  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+    listed = list(given) if several else [cast("Node", given)]
     for one in listed:
         if not isinstance(one, Node):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
             raise SpecTypeError(f"gradients: {what} takes a node, or a list of nodes, not {one!r}")

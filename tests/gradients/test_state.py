@@ -1,0 +1,59 @@
+"""Gradients by variables, and through what reads and assigns them."""
+
+from __future__ import annotations
+
+import pytest
+
+import asyncgraph as ag
+from asyncgraph import ops
+
+from .helpers import values
+
+
+def test_a_gradient_by_a_variable_adds_up_over_all_reads_of_it() -> None:
+    with ag.Graph():
+        v = ag.variable([1.0, 2.0], name="v")
+        with ag.control_dependencies([ag.constant(0.0)]):
+            later = v * 3  # a read of its own
+        (made,) = ag.gradients(ops.sum(v * v) + ops.sum(later) + ops.sum(v.read()), v)
+    assert values(made).tolist() == [2 + 3 + 1, 4 + 3 + 1]
+
+
+def test_there_is_none_by_a_variable_that_does_not_matter_nor_by_what_it_begins_with() -> None:
+    with ag.Graph():
+        start = ag.placeholder("float64", (), default=2.0)
+        v, w = ag.variable(start), ag.variable(1.0)
+        assert ag.gradients(v * v, [start, w]) == [None, None]
+
+
+def test_an_assignment_is_differentiated_by_what_it_assigns() -> None:
+    with ag.Graph():
+        v, x = ag.variable(5.0), ag.placeholder("float64", ())
+        by_value, by_variable = ag.gradients(v.assign(x * x) * 2, [x, v])
+        assert by_variable is None
+        assert values(by_value, {x: 3.0}) == 12.0
+        # What is added goes on top of what it was.
+        assert values(ag.gradients(v.assign_add(x * x), [x, v]), {x: 3.0}) == [6.0, 1.0]
+        assert values(ag.gradients(v.assign_sub(x * x), [x, v]), {x: 3.0}) == [-6.0, 1.0]
+
+
+def test_descending_along_the_gradient_finds_the_smallest_value() -> None:
+    with ag.Graph() as graph:
+        v = ag.variable([5.0, -3.0])
+        loss = ops.sum(ops.square(v - [1.0, 2.0]))
+        (slope,) = ag.gradients(loss, v)
+        assert slope is not None
+        step = v.assign_sub(0.4 * slope)
+    with ag.BlockingSession(graph) as session:
+        for _ in range(30):
+            session.run(step)
+        assert session.run(v).results == pytest.approx([1.0, 2.0])
+
+
+def test_all_trainable_variables_can_be_differentiated_by_at_once() -> None:
+    with ag.Graph() as graph:
+        a, b = ag.variable(2.0), ag.variable([[3.0]])
+        count = ag.variable(0, trainable=False)
+        made = ag.gradients(a * b, [one for one in graph.variables if one.trainable])
+    assert count.dtype != a.dtype
+    assert [one.tolist() for one in values(made)] == [3.0, [[2.0]]]
