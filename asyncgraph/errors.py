@@ -14,11 +14,13 @@ AsyncGraphError
 ├── RunArgsError                  a run asks for something its graph cannot give (also a ValueError)
 │   ├── FetchError                what was asked for is no node of the graph (also a TypeError)
 │   ├── MissingFeedError          a placeholder is needed and was not fed
+│   ├── HookConflictError         hooks, or a hook and the caller, exclude each other (also a RuntimeError)
 │   └── FeedError                 a fed value does not fit its node
 │       ├── FeedTypeError         ... for its type (also a TypeError)
 │       └── FeedOverflowError     ... for its range (also an OverflowError)
 ├── SessionError                  a session cannot serve the call (also a RuntimeError)
 │   ├── SessionClosedError        it is closed
+│   ├── SessionStoppedError       it was asked to stop
 │   ├── SessionOverloadedError    more runs are in flight than it takes
 │   └── SessionLoopError          it belongs to another event loop, thread or process
 ├── CheckpointError               state cannot be saved or restored; it has not changed
@@ -30,6 +32,8 @@ AsyncGraphError
 ├── NodeTimeoutError              one call of a user op took too long (also a TimeoutError)
 ├── NodeResultError               what a user op returned does not fit its spec (also a TypeError)
 ├── NodeCancelledError            a user op ended with a CancelledError of its own
+├── HookCancelledError            a hook ended with a CancelledError of its own
+├── NanLossError                  a loss is not a number any more (also an ArithmeticError)
 ├── BackendNotFoundError          no backend of that name is installed, or it does not load (also a LookupError)
 ├── DeviceNotFoundError           no backend has that device (also a LookupError)
 ├── DeviceLostError               a device can never be used again in this process (also a RuntimeError)
@@ -107,6 +111,10 @@ class MissingFeedError(RunArgsError):
     """A placeholder that the fetches need was not fed. Nothing has run."""
 
 
+class HookConflictError(RunArgsError, RuntimeError):
+    """Hooks, or a hook and the caller, ask one run for what excludes each other. Nothing has run."""
+
+
 class FeedError(RunArgsError):
     """A fed value does not fit the node it was fed for. Nothing has run."""
 
@@ -125,6 +133,10 @@ class SessionError(AsyncGraphError, RuntimeError):
 
 class SessionClosedError(SessionError):
     """The session is closed, or was closed before the run could end."""
+
+
+class SessionStoppedError(SessionError):
+    """The session was asked to stop: it takes no more runs."""
 
 
 class SessionOverloadedError(SessionError):
@@ -169,6 +181,14 @@ class NodeResultError(AsyncGraphError, TypeError):
 
 class NodeCancelledError(AsyncGraphError):
     """A user op raised CancelledError although its run was not cancelled; that error is the cause."""
+
+
+class HookCancelledError(AsyncGraphError):
+    """A hook raised CancelledError although its run was not cancelled; that error is the cause."""
+
+
+class NanLossError(AsyncGraphError, ArithmeticError):
+    """A loss that is watched is not a number any more."""
 
 
 class BackendNotFoundError(AsyncGraphError, LookupError):

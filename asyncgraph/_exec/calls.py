@@ -41,7 +41,7 @@ Launcher = Callable[[Callable[[], None], Done], None]
 
 @final
 class CallScope:
-    """What a user op's call knows of its run.
+    """What a call of user code knows of its run: that of a user op, or all those of a run's hooks together.
 
     Fields:
         over: whether the run is over, or the call has used up its time.
@@ -49,16 +49,20 @@ class CallScope:
         outer: the call that started its run, if that is nested.
         deadline: when the call has used up its time, where no loop looks at the clock; in `perf_counter`'s time.
         launcher: of an op that is given arrays of a device: what starts work there.
+        of_hooks: whether it is hooks that are called, for which no thread waits, and which hold no place in a session.
     """
 
-    __slots__ = ("_then", "deadline", "launcher", "outer", "over", "run")
+    __slots__ = ("_then", "deadline", "launcher", "of_hooks", "outer", "over", "run")
 
-    def __init__(self, run: object, outer: CallScope | None, launcher: Launcher | None) -> None:
+    def __init__(
+        self, run: object, outer: CallScope | None = None, launcher: Launcher | None = None, of_hooks: bool = False
+    ) -> None:
         self.over = False  # A flag: an event takes microseconds to make, and few calls wait for it.
         self.run: Final = run
         self.outer: Final = outer
         self.deadline = inf
         self.launcher: Final = launcher
+        self.of_hooks: Final = of_hooks
         self._then: Final[list[Callable[[], None]]] = []
 
     @property

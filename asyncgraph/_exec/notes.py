@@ -19,6 +19,7 @@ from .._plan.program import Placement
 from .._plan.segment import Segment
 
 _MARK: Final = "asyncgraph: "
+_HOOK_MARK: Final = "asyncgraph, a hook: "
 _PACKAGE: Final = str(Path(__file__).resolve().parent.parent) + os.sep
 _CAN_GO_ON: Final = inspect.CO_COROUTINE | inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR
 _lock: Final = Lock()
@@ -52,6 +53,11 @@ def add_segment_note(error: BaseException, segment: Segment, where: Placement) -
         f"  the last was built at: {nodes[-1].site or 'unknown'}",
     ]
     _replace_note(error, "\n".join(lines))
+
+
+def explain_hook(error: BaseException, what: str) -> None:
+    """Gives `error` the one note about the hook that raised it, besides the one about a node, if it has that."""
+    _replace_note(error, f"{_HOOK_MARK}{what}", _HOOK_MARK)
 
 
 def has_note(error: BaseException) -> bool:
@@ -123,9 +129,9 @@ def _is_ours(frame: FrameType) -> bool:
     return frame.f_code.co_filename.startswith(_PACKAGE)
 
 
-def _replace_note(error: BaseException, note: str) -> None:
+def _replace_note(error: BaseException, note: str, mark: str = _MARK) -> None:
     with _lock:
-        _set_notes(error, [*[one for one in _notes(error) if not one.startswith(_MARK)], note])
+        _set_notes(error, [*[one for one in _notes(error) if not one.startswith(mark)], note])
 
 
 def _notes(error: BaseException) -> list[str]:

@@ -11,6 +11,7 @@ from .._graph.node import Node
 from ..abc import Array
 from ..errors import RunArgsError, RunTimeoutError
 from .fetches import Leaf, leaves_of, rebuild
+from .hook import Hook
 
 T = TypeVar("T")
 _K = TypeVar("_K")
@@ -46,6 +47,7 @@ class RunOptions:
             borrowed until the run ends, and must not be changed before.
         seed: what its random numbers are drawn from: with an int the same numbers in any run; `None` draws new ones,
             from the session's seed.
+        hooks: what watches this run, besides the session's own hooks; with `None` nothing does, not even those.
 
     Raises:
         RunArgsError: a field has a value that means nothing.
@@ -56,6 +58,7 @@ class RunOptions:
     results: Literal["host", "device"] = "host"
     copy_feeds: bool = False
     seed: int | None = None
+    hooks: tuple[Hook, ...] | None = ()
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not (isinstance(self.timeout_s, Real) and self.timeout_s >= 0):
@@ -64,6 +67,10 @@ class RunOptions:
             raise RunArgsError(f"results={self.results!r}: give 'host' or 'device'")
         if self.seed is not None and not (isinstance(self.seed, Integral) and self.seed >= 0):
             raise RunArgsError(f"seed={self.seed!r}: give an int of at least 0, or None")
+        if self.hooks != () and self.hooks is not None:
+            hooks: Any = self.hooks
+            if not isinstance(hooks, tuple) or not all(isinstance(one, Hook) for one in cast("tuple[Any, ...]", hooks)):
+                raise RunArgsError(f"hooks={hooks!r}: give a tuple of Hooks, or None for no hooks at all")
 
 
 def out_of_time(options: RunOptions) -> RunTimeoutError:
@@ -88,7 +95,8 @@ class RunArgs(Generic[T]):
     Fields:
         fetches: what is wanted: a node, the name of one, or any nesting of list, tuple, named tuple, dict
             and dataclass. The results have the same structure, in the same types of container. A node may
-            appear twice; it is computed once.
+            appear twice; it is computed once. `None`, with feeds or options beside it, is for hooks, which may want
+            nothing fetched; a caller's is an error when it is run.
         feeds: values by node or name. Any node may be fed, not only placeholders: then what it is made
             of is not computed, and fetching it gives the fed value. If its ancestors are fed too, they
             serve the other nodes that need them. A value converts to its node's dtype only if it does not
@@ -150,6 +158,8 @@ class RunArgs(Generic[T]):
         given: Mapping[Any, Any] = _NO_FEEDS if feeds is None else _copied(feeds)
         if isinstance(fetches, Node):
             _set_key(self, (fetches, None, *given))
+        elif fetches is None and (feeds is not None or options is not None):
+            _set_key(self, (None, *given))
         else:
             leaves = leaves_of(fetches)
             fetches = rebuild(fetches, iter(leaves))
@@ -188,6 +198,19 @@ def _copied(feeds: Any) -> dict[Any, Any]:
     if not isinstance(feeds, Mapping):
         raise RunArgsError(f"the feeds are {feeds!r}\n  expected a dict of values by node or name")
     return dict(cast("Mapping[Any, Any]", feeds))
+
+
+def as_args(args: Any, feeds: Feeds | None, options: RunOptions | None) -> RunArgs[Any]:
+    """`args` if it is a `RunArgs`, or one of bare fetches.
+
+    Raises:
+        RunArgsError: feeds or options are given twice.
+    """
+    if args.__class__ is RunArgs:
+        if feeds is not None or options is not None:
+            raise RunArgsError("feeds and options stand in the RunArgs, or beside bare fetches, but not in both")
+        return cast("RunArgs[Any]", args)
+    return RunArgs[Any](args, cast("Mapping[Any, Any] | None", feeds), options)
 
 
 # The slots' own accessors: `object.__setattr__` looks each name up again, at three times the cost.

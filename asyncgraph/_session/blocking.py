@@ -24,7 +24,7 @@ from .._graph.graph import Graph
 from .._graph.variable import Variable
 from .._plan.compiler import no_checkpoint
 from ..errors import SessionClosedError, SessionError, SessionLoopError
-from .args import Feeds, Fetches, RunArgs, RunOptions, to_store
+from .args import Feeds, Fetches, RunArgs, RunOptions, as_args, to_store
 from .checkpoint_file import CheckpointHeader
 from .config import SessionConfig
 from .engine import Engine
@@ -33,7 +33,6 @@ from .forks import generation
 from .here import RunHere
 from .loop_thread import LoopThread
 from .saving import Chosen, FilePath, Restoring, Saving, restore_here, save_here
-from .session import as_args
 from .store import Store
 from .values import RunValues
 
@@ -47,7 +46,7 @@ class BlockingSession:
     Plans without async ops run in the calling thread, one node after the other, without a hop. Async ops
     run on one private event loop, in a thread that is started when it is first needed. A context manager;
     one that is never closed warns. It has `run`, `submit`, `explain` and `close`; `prepare`, `stream`, `map` and
-    `statistics` are of `Session` alone.
+    `statistics` are of `Session` alone. It calls no hooks: to give it any is an error.
 
     Args:
         graph: what is run; the current graph if left out.

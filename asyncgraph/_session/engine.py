@@ -176,7 +176,7 @@ class Engine:
         key = _key(args, fed_on)
         request = self._requests.get(key)
         if request is None or request.plan.is_outdated:
-            fetches = [resolve(leaf, self.graph) for leaf in leaves_in(key)]
+            fetches = self._fetched_nodes(args)
             feeds = self._fed_nodes(args.feeds)
             plan = self._plan(fetches, dict(zip(feeds, fed_on, strict=True)), args, checkpoint)
             request = Request(plan, fetches, feeds, fed_on, self.config.inline_budget_s)
@@ -208,8 +208,7 @@ class Engine:
         Raises:
             RunArgsError: the graph has no such nodes, or a value does not fit.
         """
-        for leaf in leaves_in(key_of(args)):
-            resolve(leaf, self.graph)
+        self._fetched_nodes(args)
         binder = FeedBinder(self._fed_nodes(args.feeds), self._fed_on(args))
         values, _ = binder.bind(tuple(args.feeds.values()), args.options.copy_feeds)
         given = [one.value if isinstance(one, FedArray) else one for one in values]
@@ -262,6 +261,11 @@ class Engine:
         # What may be any Python object is that, wherever its memory is.
         nodes = [resolve(key, self.graph, "feed") for key in args.feeds]
         return tuple([None if may_be_anything(node) else on for node, on in zip(nodes, found, strict=True)])
+
+    def _fetched_nodes(self, args: RunArgs[Any]) -> list[Node]:
+        if args.fetches is None:
+            raise FetchError("fetches is None\n  only a hook may ask for nothing, in what its before_run returns")
+        return [resolve(leaf, self.graph) for leaf in leaves_in(key_of(args))]
 
     def _fed_nodes(self, feeds: Mapping[Any, Any]) -> list[Node]:
         nodes: dict[Node, Any] = {}

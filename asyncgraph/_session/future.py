@@ -44,7 +44,7 @@ class PlainRunFuture(RunFuture[T]):
     #   _given: what its plan is given of them.
     #   _deadline: ends the run when its time is up.
     #   has_place: whether it is one of the runs that execute and whose number is limited.
-    #   nested: whether a node of another run started it.
+    #   nested: whether a node of another run started it, which may hold what it would wait for.
     #   _stopping: why it ends, if it was told to before it started.
     #   _provisional: values that were handed out before the end, by fetch.
     #   _delivered_values: the values of the plan's fetches, once the run has succeeded.
@@ -75,7 +75,8 @@ class PlainRunFuture(RunFuture[T]):
         self._watchers: dict[Node, list[asyncio.Future[Any]]] = {}
         self._fetched: frozenset[Node] = frozenset()
         self._places: dict[Node, tuple[int, int | None]] = {}
-        self.nested: Final = context.get(current_call) is not None
+        call = context.get(current_call)
+        self.nested: Final = call is not None and not call.of_hooks
 
     # -- what callers use ------------------------------------------------------------------------------
 

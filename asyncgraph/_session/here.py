@@ -19,6 +19,7 @@ from .._plan.chunk import Frame
 from .._plan.lower import Kind
 from .._plan.plan import Plan
 from .._plan.segment import Segment
+from ..errors import RunArgsError
 from .args import RunArgs, out_of_time
 from .engine import Request
 from .transaction import Transaction, parent_in
@@ -39,6 +40,8 @@ class RunHere:
     """
 
     def __init__(self, session: BlockingSession, args: RunArgs[Any], began: float) -> None:
+        if args.options.hooks:
+            raise RunArgsError("a BlockingSession calls no hooks\n  give hooks to a Session, and await its run")
         timeout_s = args.options.timeout_s
         self.session: Final = session
         self.transaction: Transaction | None = None

@@ -12,6 +12,7 @@ from .config import SessionConfig
 
 if TYPE_CHECKING:
     from .future import PlainRunFuture
+    from .hooked import HookedRunFuture
 
 
 @final
@@ -27,6 +28,8 @@ class RunsInFlight:
         executing: how many have a place among `max_concurrent_runs`.
         waiting: those that wait for a place, first come, first served. A place that falls free is given
             away at once, so that nobody who comes later, and no cancellation, can take it.
+        hooked: those that have hooks. The runs proper inside of them are in flight as others are.
+        in_hooks: how many of these call hooks just now. So each is counted once, here or as a run proper.
         inline: those that wait for a turn of the loop and are not among `futures`.
         started, ended: how many so far.
         _limited: how many of `futures` are not nested.
@@ -39,6 +42,8 @@ class RunsInFlight:
         self.futures: Final[set[PlainRunFuture[Any]]] = set()
         self.executing = 0
         self.waiting: Final[dict[PlainRunFuture[Any], None]] = {}
+        self.hooked: Final[set[HookedRunFuture[Any]]] = set()
+        self.in_hooks = 0
         self.inline = 0
         self.started = 0
         self.ended = 0
@@ -50,16 +55,17 @@ class RunsInFlight:
         self._watchers: Final[list[Future[None]]] = []
 
     def __bool__(self) -> bool:
-        return bool(self.futures) or self.inline > 0
+        return bool(self.futures or self.hooked) or self.inline > 0
 
     def contains(self, run: object) -> bool:
         """Whether `run` is what runs one of them."""
-        return any(future.is_run_by(run) for future in self.futures)
+        return run in self.hooked or any(future.is_run_by(run) for future in self.futures)
 
     def counts(self) -> tuple[int, int]:
         """How many execute, and how many wait for a turn or a place."""
-        executing = self.executing + len(self.futures) - self._limited
-        return executing, len(self.futures) + self.inline - executing
+        nested = len(self.futures) - self._limited
+        waiting = self._limited + self.inline - self.executing
+        return self.executing + nested + self.in_hooks, waiting
 
     # -- a run's way -----------------------------------------------------------------------------------
 
@@ -69,7 +75,7 @@ class RunsInFlight:
         Raises:
             SessionOverloadedError: as many are in flight as may be, and this one is not nested.
         """
-        count = self._limited + self.inline
+        count = self._limited + self.inline + self.in_hooks
         if count >= self._most and current_call.get() is None:
             raise SessionOverloadedError(
                 f"{count} runs are in flight, and the session takes {self._most}\n"
@@ -86,6 +92,22 @@ class RunsInFlight:
         self.futures.add(future)
         self.started += 1
         self._limited += not future.nested
+
+    def enter_hooks(self, future: HookedRunFuture[Any]) -> None:
+        """Takes a run with hooks in, which waits for no place: the run proper does.
+
+        Raises:
+            SessionOverloadedError: as `check_load`.
+        """
+        self.check_load()
+        self.hooked.add(future)
+        self.in_hooks += 1
+
+    def leave_hooks(self, future: HookedRunFuture[Any]) -> None:
+        """A run with hooks has ended."""
+        self.hooked.remove(future)
+        self.in_hooks -= 1
+        self._tell_watchers()
 
     def start(self, future: PlainRunFuture[Any]) -> None:
         """Starts a run if no more execute than may; otherwise has it wait.
@@ -161,7 +183,7 @@ class RunsInFlight:
 
     def end_all(self) -> None:
         """Ends all runs."""
-        for future in list(self.futures):
+        for future in [*self.hooked, *self.futures]:
             future.end(SessionClosedError("the session was closed before the run could end"))
 
     async def wait_until_none(self, loop: AbstractEventLoop) -> None:

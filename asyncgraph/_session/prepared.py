@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from .._graph.node import Node
 from .._plan.compiler import no_checkpoint
-from ..errors import RunArgsError
+from ..errors import MissingFeedError, RunArgsError
 from .args import DEFAULT_OPTIONS, Fetches, RunArgs
+from .engine import Request
 from .fetches import resolve
 from .inline import QueuedRun, Unfinished, run_request, run_with_state
 from .values import RunValues
@@ -32,7 +33,12 @@ class PreparedRun:
         asked = RunArgs[Any](fetches, dict.fromkeys(self._feeds))
         self._fetches: Final = asked.fetches
         # What is wrong with them is said now, not at the first call.
-        self._request = session.engine.request(asked, no_checkpoint)
+        try:
+            self._request: Request | None = session.engine.request(asked, no_checkpoint)
+        except MissingFeedError:
+            if not session.hooked:
+                raise
+            self._request = None  # A hook may feed what is missing.
 
     async def __call__(self, *values: Any) -> RunValues[Any]:
         """Runs with `values` for the feeds, in their order. As `Session.run` in all else.
@@ -43,8 +49,8 @@ class PreparedRun:
         began = perf_counter()
         if len(values) != len(self._feeds):
             raise RunArgsError(f"{self!r} takes {len(self._feeds)} values, not {len(values)}")
-        request = self._request
-        if request.runs_inline or request.runs_with_state:
+        request = None if self._session.hooked else self._request
+        if request is not None and (request.runs_inline or request.runs_with_state):
             turn = self._session.turn_with_time()
             if turn is not None:
                 try:

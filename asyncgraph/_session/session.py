@@ -22,21 +22,24 @@ from .._graph.graph import Graph
 from .._graph.node import Node
 from .._graph.variable import Variable
 from .._plan.compiler import no_checkpoint
-from ..errors import RunArgsError, SessionClosedError, SessionError, SessionLoopError
-from .args import Feeds, Fetches, RunArgs, RunOptions, to_store
+from ..errors import SessionClosedError, SessionError, SessionLoopError
+from .args import Feeds, Fetches, RunArgs, RunOptions, as_args, to_store
 from .checkpoint_file import CheckpointHeader
-from .closing import drain
+from .closing import end_runs, end_threads
 from .config import SessionConfig
 from .delivery import RunFuture
 from .engine import Engine
 from .explain import Explanation
 from .forks import generation
 from .future import PlainRunFuture
+from .hook import Hook
+from .hooked import HookedRunFuture, calls_hooks
 from .inflight import RunsInFlight
 from .inline import QueuedRun, Unfinished, run_inline
+from .lives import SessionHooks
 from .prepared import PreparedRun
 from .saving import Chosen, FilePath, Restoring, Saving, restore, save
-from .statistics import SessionStatistics
+from .statistics import SessionStatistics, statistics_of
 from .store import Store
 from .streams import RunMap, RunStream
 from .threads import LoopCall
@@ -55,13 +58,18 @@ class Session:
     Args:
         graph: what is run; the current graph if left out. May be extended while the session is open.
         config: limits and devices.
+        hooks: what watches its runs; see `Hook`. Their lives begin with the `async with`, or else the first run,
+            and end with `aclose`, or the end of the `async with` if no error has led there.
 
     Raises:
         GraphError: no graph was given, and there is no current one.
+        SessionError: what is no hook is among the hooks.
     """
 
     # Fields:
     #   engine: finds plans.
+    #   hooks: what watches its runs.
+    #   hooked: whether there are any.
     #   _host: the loop and the threads; None until the session is opened.
     #   _generation: which process opened it.
     #   runs: those in flight.
@@ -70,8 +78,10 @@ class Session:
 
     _host: Host | None = None  # Also of a session that could not be made, and is finalized all the same.
 
-    def __init__(self, graph: Graph | None = None, *, config: SessionConfig | None = None) -> None:
-        self._set_up(Engine(current_graph() if graph is None else graph, config or SessionConfig()))
+    def __init__(
+        self, graph: Graph | None = None, *, config: SessionConfig | None = None, hooks: Iterable[Hook] = ()
+    ) -> None:
+        self._set_up(Engine(current_graph() if graph is None else graph, config or SessionConfig()), hooks)
 
     @classmethod
     def sharing(cls, engine: Engine) -> Session:
@@ -80,8 +90,10 @@ class Session:
         session._set_up(engine)
         return session
 
-    def _set_up(self, engine: Engine) -> None:
+    def _set_up(self, engine: Engine, hooks: Iterable[Hook] = ()) -> None:
         self.engine = engine
+        self.hooks = SessionHooks(hooks)
+        self.hooked = bool(self.hooks.named)
         self.config = engine.config
         self._host: Host | None = None
         self._generation = 0
@@ -125,6 +137,8 @@ class Session:
             host = self._open()
         turn, runs = host.turn, self.runs
         try:
+            if (self.hooked or asked.options.hooks) and calls_hooks(asked):
+                return await self.start_hooked(asked, began, self.hooks)
             if not asked.options.trace and runs.executing < self.config.max_concurrent_runs:
                 values: RunValues[Any] | Unfinished | None = None
                 if turn.has_time:
@@ -152,14 +166,32 @@ class Session:
     async def run_since(self, began: float, args: RunArgs[T]) -> RunValues[T]:
         """As `run`, for what was asked for at `began`, in `perf_counter`'s time; always as a run in flight."""
         try:
-            future = self._start(args, began)
+            future = self.start_since(began, args)
         finally:
             del args  # What is raised keeps this frame.
-        self.host.turn.do(future.slice)
         try:
             return await future
         finally:
             del future  # It keeps what it raises, which keeps this frame.
+
+    def start_since(self, began: float, args: RunArgs[T]) -> PlainRunFuture[T]:
+        """The run in flight that `run_since` awaits, with its first slice done."""
+        future = self._start(args, began)
+        self.host.turn.do(future.slice)
+        return future
+
+    def start_hooked(
+        self, args: RunArgs[T], began: float, hooks: SessionHooks, early: bool = False
+    ) -> HookedRunFuture[T]:
+        """A run in flight, with hooks. `early` says whether somebody may ask for fetches before the end.
+
+        Raises:
+            RunArgsError, SessionClosedError, SessionOverloadedError, SessionLoopError: as `run`. No hook was called.
+        """
+        self._open()
+        future = HookedRunFuture(self, self.engine.check(args), began, hooks, early)
+        future.start()
+        return future
 
     async def finish_in_turn(self, queued: QueuedRun) -> RunValues[Any] | None:
         """The values of a cheap run that is done in later turns of the loop; `None` if it turns out not to be cheap."""
@@ -202,6 +234,8 @@ class Session:
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
+        if (self.hooked or asked.options.hooks) and calls_hooks(asked):
+            return self.start_hooked(asked, began, self.hooks, early=True)
         future = self._start(asked, began, prepare=True)
         future.resume()
         return future
@@ -338,23 +372,7 @@ class Session:
 
     def statistics(self) -> SessionStatistics:
         """What it has done and holds, now."""
-        host = self._host
-        counters = None if host is None else host.counters
-        executing, waiting = self.runs.counts()
-        return SessionStatistics(
-            runs_started=self.runs.started,
-            runs_ended=self.runs.ended,
-            runs_executing=executing,
-            runs_waiting=waiting,
-            plans=self.engine.plan_count,
-            inline_segments=0 if counters is None else counters.inline_segments,
-            offloaded_segments=0 if counters is None else counters.offloaded_segments,
-            submitted_segments=0 if counters is None else counters.submitted_segments,
-            user_calls=0 if counters is None else counters.user_calls,
-            worker_threads=0 if host is None else host.kernels.threads,
-            op_threads=0 if host is None else host.calls.threads,
-            abandoned=() if host is None else tuple(host.abandoned.values()),
-        )
+        return statistics_of(self.engine, self.runs, self._host)
 
     def turn_with_time(self) -> Turn | None:
         """The loop's turn, if a run may be done in it here and now.
@@ -380,6 +398,11 @@ class Session:
 
     async def __aenter__(self) -> Session:
         self._open()
+        try:
+            await self.hooks.open(self)
+        except BaseException:
+            await self._close(end_hooks=False)
+            raise
         return self
 
     async def __aexit__(
@@ -387,7 +410,7 @@ class Session:
     ) -> None:
         if error is not None:
             self.runs.end_all()
-        await self.aclose()
+        await self._close(end_hooks=error is None)
 
     def _open(self) -> Host:
         """The host of an open session, on its own loop, in its own process."""
@@ -434,30 +457,28 @@ class Session:
         ended in the same way, and are still waited for. When it returns or raises, nothing is left.
 
         Raises:
-            SessionError: an op awaits it, of a run that it would wait for.
+            SessionError: an op or a hook awaits it, of a run that it would wait for.
+            BaseException: what a hook's `end` raised; the session is closed all the same.
         """
+        await self._close(end_hooks=True)
+
+    async def _close(self, end_hooks: bool) -> None:
         host = self._host
         if host is None or self._drained or self._generation != generation.number:
             self._closed = self._drained = True
             return
         if get_loop() is not host.loop:
             raise SessionLoopError("the session was opened on another event loop\n  close it where it was opened")
-        if any(self.runs.contains(call.run) for call in calls_in_progress()):
+        if any(call.run is self.hooks or self.runs.contains(call.run) for call in calls_in_progress()):
             raise SessionError(
-                "an op closes the session that runs it\n  close it from outside; the run would never end"
+                "an op or a hook closes the session that runs it\n  close it from outside; the run would never end"
             )
         self._closed = True
-        self.runs.end_waiting()
-        cancelled = await drain(host, self.runs)
+        failure = await end_runs(host, self.runs, partial(self.hooks.end, self) if end_hooks else None)
         self._drained = True
-        host.kernels.close()
-        host.calls.close()
-        # They have nothing left to do: this takes as long as it takes them to wake up.
-        host.kernels.join()
-        host.calls.join()
-        blas.release(host)
-        if cancelled is not None:
-            raise cancelled
+        end_threads(host, wait=True)
+        if failure is not None:
+            raise failure
 
     def __del__(self) -> None:
         host = self._host
@@ -468,9 +489,7 @@ class Session:
                 source=self,
                 stacklevel=2,
             )
-            host.kernels.close()
-            host.calls.close()
-            blas.release(host)
+            end_threads(host, wait=False)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("a Session cannot be pickled: pickle its graph, and make a Session in each process")
@@ -478,16 +497,3 @@ class Session:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "new" if self._host is None else f"open, {len(self.runs.futures)} runs"
         return f"<Session of {self.graph!r}: {state}>"
-
-
-def as_args(args: Any, feeds: Feeds | None, options: RunOptions | None) -> RunArgs[Any]:
-    """`args` if it is a `RunArgs`, or one of bare fetches.
-
-    Raises:
-        RunArgsError: feeds or options are given twice.
-    """
-    if args.__class__ is RunArgs:
-        if feeds is not None or options is not None:
-            raise RunArgsError("feeds and options stand in the RunArgs, or beside bare fetches, but not in both")
-        return cast("RunArgs[Any]", args)
-    return RunArgs[Any](args, cast("Mapping[Any, Any] | None", feeds), options)

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import final
 
+from .._exec.host import Host
+from .engine import Engine
+from .inflight import RunsInFlight
+
 
 @final
 @dataclass(frozen=True, slots=True)
@@ -34,3 +38,23 @@ class SessionStatistics:
     worker_threads: int
     op_threads: int
     abandoned: tuple[str, ...]
+
+
+def statistics_of(engine: Engine, runs: RunsInFlight, host: Host | None) -> SessionStatistics:
+    """Those of the session that has these; without a host, of one that is not open yet."""
+    counters = None if host is None else host.counters
+    executing, waiting = runs.counts()
+    return SessionStatistics(
+        runs_started=runs.started,
+        runs_ended=runs.ended,
+        runs_executing=executing,
+        runs_waiting=waiting,
+        plans=engine.plan_count,
+        inline_segments=0 if counters is None else counters.inline_segments,
+        offloaded_segments=0 if counters is None else counters.offloaded_segments,
+        submitted_segments=0 if counters is None else counters.submitted_segments,
+        user_calls=0 if counters is None else counters.user_calls,
+        worker_threads=0 if host is None else host.kernels.threads,
+        op_threads=0 if host is None else host.calls.threads,
+        abandoned=() if host is None else tuple(host.abandoned.values()),
+    )

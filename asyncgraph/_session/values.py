@@ -12,6 +12,7 @@ from ..tracing import Trace
 from .args import RunOptions
 
 T = TypeVar("T")
+_R = TypeVar("_R")
 
 
 @final
@@ -74,6 +75,10 @@ class RunValues(Generic[T]):
     def metadata(self) -> RunMetadata:
         """How the run went."""
         return RunMetadata(self._wall_s, len(self._plan.program.nodes), (), self._recorder)
+
+    def part(self, results: _R, options: RunOptions) -> RunValues[_R]:
+        """Those of the same run for one of several who asked for it together: these results, under these options."""
+        return RunValues(results, options, self._plan, self._wall_s, self._recorder)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"RunValues is immutable: {name!r} cannot be set")
