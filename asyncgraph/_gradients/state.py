@@ -1,4 +1,4 @@
-"""Gradients of what has to do with variables, and of what stops or does not allow them."""
+"""Gradients of what has to do with variables, of what a run draws or repeats, and of what stops them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ def _while_loop(node: Node, gradients: Mapping[int, Node], wanted: Sequence[int]
     )
 
 
-GRADIENTS["output"] = by_operand(identity)
 GRADIENTS["assign"] = by_operand(identity)
 GRADIENTS["current"] = by_operand(identity)
+GRADIENTS["loop_value"] = NOWHERE
+GRADIENTS["output"] = by_operand(identity)
 GRADIENTS["read"] = by_operand(identity)
 GRADIENTS["stop_gradient"] = NOWHERE
 GRADIENTS["variable"] = NOWHERE  # its operand is the value that it begins with
 GRADIENTS["while_loop"] = Row(_while_loop)
+for _name in ("random_bernoulli", "random_normal", "random_permutation", "random_uniform"):
+    GRADIENTS[_name] = NOWHERE

@@ -20,6 +20,7 @@ FAILS: Final[Mapping[str, Sequence[str]]] = {
     ],
     "a GPU's kernels neither warn nor look at NumPy's errstate": [
         "cases/test_context.py::test_ag_112_errstate_reaches_kernels_and_user_ops_wherever_they_run",
+        "cases/test_gradient.py::test_ag_194_the_warning_names_the_node_that_divides_by_zero",
         "cases/test_num_edge.py::test_ag_166_the_mean_along_an_empty_axis_is_nan_and_warns_as_numpy_does",
         "cases/test_num_edge.py::test_ag_170_division_by_zero_and_remainders_of_infinity",
         "cases/test_num_edge.py::test_ag_170_errstate_is_the_callers",
