@@ -290,8 +290,8 @@ class PlainRunFuture(RunFuture[T]):
                 values = self._delivered()
                 if self._transaction is not None:
                     self._commit(self._transaction)
-            except BaseException as failure:  # A backend's transfer can fail like any kernel.
-                error = failure
+            except BaseException as failure:  # A backend's transfer can fail like any kernel, and so can a commit.
+                values, error = None, failure
         if self._transaction is not None:
             self._transaction.end()
         self._run = self._values = self._stopping = self._transaction = None

@@ -10,6 +10,7 @@ from typing import Any, Final, cast, final
 
 import numpy as np
 
+from .._graph.exchange import dtype_name
 from .._graph.graph import Graph
 from .._graph.variable import Variable, may_be
 from .._plan.ownership import Keep
@@ -100,7 +101,7 @@ def check_fits(value: Any, variable: Variable) -> None:
         SpecTypeError, SpecError: its dtype or its shape are not the variable's.
     """
     dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
-    if dtype is not variable.dtype and str(dtype) != str(variable.dtype):
+    if dtype is not variable.dtype and (dtype is None or dtype_name(value) != str(variable.dtype)):
         raise SpecTypeError(_misfit(variable, f"a value of dtype {dtype or type(value).__name__}"))
     if shape != variable.shape and not may_be(shape, variable.shape):
         raise SpecError(_misfit(variable, f"a value of shape {shape}"))
