@@ -114,8 +114,18 @@ VARIABLE: Final = Op("variable", pure=False)
 READ: Final = Op("read", pure=False)
 CURRENT: Final = Op("current", pure=False)
 ASSIGN: Final = Op("assign", pure=False)
+RANDOM_BERNOULLI: Final = Op("random_bernoulli", pure=False)
+RANDOM_NORMAL: Final = Op("random_normal", pure=False)
+RANDOM_PERMUTATION: Final = Op("random_permutation", pure=False)
+RANDOM_UNIFORM: Final = Op("random_uniform", pure=False)
+RANDOM_OPS: Final = frozenset({RANDOM_BERNOULLI, RANDOM_NORMAL, RANDOM_PERMUTATION, RANDOM_UNIFORM})
+"""The ops that draw random numbers, on the host."""
 
-_ops: dict[str, Op] = {op.name: op for op in (PLACEHOLDER, CONSTANT, GROUP, OUTPUT, ITEM, VARIABLE, READ, CURRENT, ASSIGN)}
+_special: Final = (
+    *RANDOM_OPS,
+    PLACEHOLDER, CONSTANT, GROUP, OUTPUT, ITEM, VARIABLE, READ, CURRENT, ASSIGN,
+)  # fmt: skip
+_ops: dict[str, Op] = {op.name: op for op in _special}
 
 
 def op_named(name: str) -> Op:

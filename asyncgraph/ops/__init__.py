@@ -4,7 +4,7 @@ Names, parameters and what they mean are the standard's; dtypes and values are N
 them open. Each function takes `name=`, a label for its node. Dtypes and constants are NumPy's own objects.
 
 What graphs need and the standard has not: `at` replaces elements, or adds to them, in a new value; `broadcast_like` and
-`sum_to` take a shape that is known only when it runs; `one_hot` makes vectors of indices.
+`sum_to` take a shape that is known only when it runs; `one_hot` makes vectors of indices; `random` draws numbers.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from numpy import uint64 as uint64
 from . import _numpy as _numpy
 from . import _numpy_functions as _numpy_functions
 from . import linalg as linalg
+from . import random as random
 from .creation import arange as arange
 from .creation import asarray as asarray
 from .creation import empty as empty
@@ -263,6 +264,7 @@ __all__ = [
     "positive",
     "pow",
     "prod",
+    "random",
     "real",
     "reciprocal",
     "remainder",

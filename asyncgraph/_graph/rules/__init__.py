@@ -19,6 +19,7 @@ from . import elementwise as elementwise
 from . import indexing as indexing
 from . import linalg as linalg
 from . import manipulation as manipulation
+from . import random as random
 from . import searching as searching
 from . import statistical as statistical
 from . import updates as updates
