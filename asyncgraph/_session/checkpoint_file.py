@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, cast, final
 
 import numpy as np
 
+from .._exec.notes import forget_values
 from .._safetensors import CODES, Tensor, header_bytes, read_header
 from ..errors import CheckpointFileError
 from .replace_file import SystemCalls, remove_leftovers, replace_file
@@ -163,6 +164,7 @@ def _errors(what: Literal["read", "write"], path: str) -> Generator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
+        forget_values(error)
         reason = (error.strerror if isinstance(error, OSError) else None) or error
         raise CheckpointFileError(f"cannot {what} the checkpoint {path!r}: {reason}") from error
 

@@ -85,13 +85,12 @@ class Saving:
         if others:
             lines = ["a checkpoint cannot hold the dtype of:", *others, f"  it can hold {', '.join(map(str, CODES))}"]
             raise CheckpointTypeError("\n".join(lines))
-        if self._step is not None and self._step < 0:
-            raise CheckpointError(f"step={step!r}: steps are counted from 0")
 
     def write(self, state: State, go_on: GoOn) -> Path:
         """Writes what `state` has of them, which is all; gives the file. Blocks.
 
         Raises:
+            CheckpointError: the step is negative, or is not known and has to be.
             CheckpointFileError: the system cannot write it. The file at that path is the one that it was.
         """
         sources = {name: self._source(one, state[one]) for name, one in self.variables.items()}
@@ -99,6 +98,8 @@ class Saving:
         counter = _global_step(self._engine.graph)
         if step is None and counter is not None and counter in state:
             step = int(self._source(counter, state[counter]).read())
+        if step is not None and step < 0:
+            raise CheckpointError(f"the step is {step}: steps are counted from 0")
         path = self._target(step) if callable(self._target) else self._target
         write_checkpoint(path, sources, step, go_on)
         if self._then is not None:
@@ -310,6 +311,7 @@ def _do(work: Callable[[GoOn], T], go_on: GoOn, outcome: ThreadFuture[T], tell: 
     try:
         outcome.set_result(work(go_on))
     except BaseException as error:
+        del work  # As before: frames of what is raised lead back to this one.
         trim_traceback(error)
         outcome.set_exception(error)
     tell()
