@@ -6,11 +6,13 @@ before and want the same, and holds nothing while it waits: so there is no deadl
 
 A nested run is waited for by runs that hold something: its ancestors. It does not wait for those who wait, since
 they may wait for its ancestors; and if what it would wait for waits, in the end, for an ancestor, it is refused.
+Those who come later and are not nested wait for it as for anybody else, or it might wait for ever.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import count
 from typing import Final, final
 
 from .._graph.variable import Variable
@@ -27,9 +29,10 @@ class LockRequest:
         ancestors: the requests of the runs that wait for it.
         on_grant: called when it no longer waits, by who has let go of what it waited for.
         granted: whether it holds what it asks for.
+        arrival: its number among those that had to look at others.
     """
 
-    __slots__ = ("ancestors", "granted", "on_grant", "reads", "writes")
+    __slots__ = ("ancestors", "arrival", "granted", "on_grant", "reads", "writes")
 
     def __init__(
         self,
@@ -43,6 +46,15 @@ class LockRequest:
         self.ancestors: Final = ancestors
         self.on_grant: Final = on_grant
         self.granted = False
+        self.arrival = 0
+
+    def excludes(self, other: LockRequest) -> bool:
+        """Whether they cannot both hold what they ask for."""
+        return not (
+            self.writes.isdisjoint(other.writes)
+            and self.writes.isdisjoint(other.reads)
+            and self.reads.isdisjoint(other.writes)
+        )
 
 
 _Requests = dict[LockRequest, None]
@@ -53,18 +65,24 @@ _Requests = dict[LockRequest, None]
 class LockQueue:
     """Who holds what, and who waits. Not thread-safe.
 
+    What a request costs does not depend on how many others there are, as far as these are not nested.
+
     Fields:
         _alone: the only request there is, which stands in no table: so it is, mostly.
         _held: for each variable, those who hold it: any number that read it, or one that writes it.
         _waiting: for each variable, those who wait, for it or for another, and are not nested.
+        _writers: of these, those that write it.
         _nested: those who wait and are nested.
+        _arrivals: numbers them all.
     """
 
     def __init__(self) -> None:
         self._alone: LockRequest | None = None
         self._held: Final[dict[Variable, _Requests]] = {}
         self._waiting: Final[dict[Variable, _Requests]] = {}
+        self._writers: Final[dict[Variable, _Requests]] = {}
         self._nested: Final[_Requests] = {}
+        self._arrivals: Final = count(1)
 
     @property
     def idle(self) -> bool:
@@ -84,6 +102,7 @@ class LockQueue:
         if self._alone is not None:
             self._hold(self._alone)
             self._alone = None
+        request.arrival = next(self._arrivals)
         if self._may_hold(request):
             self._hold(request)
             return True
@@ -91,34 +110,47 @@ class LockQueue:
             self._refuse_deadlock(request)
             self._nested[request] = None
         else:
-            _add(self._waiting, request)
+            _add(self._waiting, request, (*request.writes, *request.reads))
+            _add(self._writers, request, request.writes)
         return False
 
     def leave(self, request: LockRequest) -> list[LockRequest]:
-        """Lets go of what a request holds, or of its place among those who wait; gives those who now wait no longer."""
+        """Lets go of what a request holds, or of its place among those who wait.
+
+        Gives those who now wait no longer, in the order in which they came, nested ones first.
+        """
         if self._alone is request:
             self._alone = None
             return []
-        _remove(self._held if request.granted else self._waiting, request)
-        self._nested.pop(request, None)
-        freed = [one for one in self._nested if self._may_hold(one) and self._hold(one)]
-        for one in freed:
+        if request.granted:
+            _remove(self._held, request)
+        else:
+            self._stop_waiting(request)
+        nested = [one for one in self._nested if self._may_hold(one) and self._hold(one)]
+        for one in nested:
             del self._nested[one]
-        for variable in (*request.writes, *request.reads):
+        freed: list[LockRequest] = []
+        for variable in request.writes:
             freed += self._grant_first(variable)
-        return freed
+        for variable in request.reads:
+            # Others who read it do not wait for it.
+            if next(iter(self._waiting.get(variable, ())), None) in self._writers.get(variable, ()):
+                freed += self._grant_first(variable)
+        return nested + sorted(freed, key=_arrival)
 
     def _grant_first(self, variable: Variable) -> list[LockRequest]:
         """Grants those at the head of a queue, as far as they wait for nothing else."""
-        freed: list[LockRequest] = []
+        first: list[LockRequest] = []
         for one in self._waiting.get(variable, ()):
+            first.append(one)
+            if variable in one.writes:
+                break  # All behind it wait for it.
+        freed: list[LockRequest] = []
+        for one in first:
             if self._may_hold(one):
+                self._stop_waiting(one)
                 self._hold(one)
                 freed.append(one)
-            elif variable in one.writes:
-                break  # All behind it wait for it.
-        for one in freed:
-            _remove(self._waiting, one)
         return freed
 
     def _may_hold(self, request: LockRequest) -> bool:
@@ -128,15 +160,12 @@ class LockQueue:
         if request.ancestors:
             return True
         for variable in request.writes:
-            if next(iter(self._waiting.get(variable, (request,)))) is not request:
+            if next(iter(self._waiting.get(variable, ())), request).arrival < request.arrival:
                 return False
         for variable in request.reads:
-            for one in self._waiting.get(variable, ()):
-                if one is request:
-                    break
-                if variable in one.writes:
-                    return False
-        return True
+            if next(iter(self._writers.get(variable, ())), request).arrival < request.arrival:
+                return False
+        return not any(one.arrival < request.arrival and one.excludes(request) for one in self._nested)
 
     def _holders_against(self, request: LockRequest) -> Iterator[LockRequest]:
         for variable in request.writes:
@@ -149,8 +178,15 @@ class LockQueue:
 
     def _hold(self, request: LockRequest) -> bool:
         request.granted = True
-        _add(self._held, request)
+        _add(self._held, request, (*request.writes, *request.reads))
         return True
+
+    def _stop_waiting(self, request: LockRequest) -> None:
+        if request in self._nested:
+            del self._nested[request]
+        else:
+            _remove(self._waiting, request)
+            _remove(self._writers, request)
 
     def _refuse_deadlock(self, request: LockRequest) -> None:
         """Follows who waits for whom, from those in the way of a nested request."""
@@ -167,8 +203,12 @@ class LockQueue:
                         todo += self._holders_against(waiting)
 
 
-def _add(table: dict[Variable, _Requests], request: LockRequest) -> None:
-    for variable in (*request.writes, *request.reads):
+def _arrival(request: LockRequest) -> int:
+    return request.arrival
+
+
+def _add(table: dict[Variable, _Requests], request: LockRequest, variables: Iterable[Variable]) -> None:
+    for variable in variables:
         table.setdefault(variable, {})[request] = None
 
 
