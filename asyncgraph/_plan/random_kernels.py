@@ -1,6 +1,6 @@
 """Kernels that draw random numbers, on the host.
 
-A draw depends on its key alone: the seed of the session or the run, the number of the run, and the stream of the node.
+A draw depends on its key alone, and on the stream of the node. The key says from which seed, and in which run.
 Philox is counter-based: it needs no warming up, and keys that differ in any bit have streams that have nothing to do
 with each other. Each thread has one generator, which is set to a key at 3 µs; to make one takes 16 µs.
 """
