@@ -79,7 +79,7 @@ def _compare(
     with BlockingSession(graph) as session:
         weights = [_like(np.asarray(y), rng) for y in session.run(ys, dict(zip(xs, arrays, strict=True))).results]
         by = [at for at, array in enumerate(arrays) if array.dtype.kind in "fc"]
-        made = gradients(ys, [xs[at] for at in by], weights) if ys else []
+        made = gradients(ys, [xs[at] for at in by], weights)
 
         def total(changed: int, array: _Array) -> float:
             feeds = {**dict(zip(xs, arrays, strict=True)), xs[changed]: array}
@@ -126,7 +126,7 @@ def _gradients_of(build: _Build, weights: list[_Array]) -> _Build:
     def built(*xs: Node) -> list[Node]:
         ys = _listed(build(*xs))
         by = [x for x in xs if x.dtype is not None and x.dtype.kind in "fc"]
-        return [one for one in gradients(ys, by, weights) if one is not None] if ys else []
+        return [one for one in gradients(ys, by, weights) if one is not None]
 
     return built
 

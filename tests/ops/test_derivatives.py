@@ -1,0 +1,88 @@
+"""Ops that only gradients are built of: the identity that stops them, and shapes as they are in a run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asyncgraph import stop_gradient
+from asyncgraph._graph.graph import Graph
+from asyncgraph._graph.node import Node
+from asyncgraph._graph.spec import ArraySpec
+from asyncgraph.errors import SpecError
+from asyncgraph.ops._build import build, build_several
+
+from .oracle import QUICK, SHAPES, Array, axes, check, check_rows, integers, is_rowwise, placeholder
+from .strategies import arrays
+
+
+def reshape_like(x: Node, like: Node) -> Node:
+    return build("reshape_like", (x, like))
+
+
+@QUICK
+@given(data=st.data())
+def test_stop_gradient_is_the_identity_and_leaves_rows_apart(data: st.DataObject) -> None:
+    x = data.draw(arrays(SHAPES))
+    check(data, stop_gradient, np.asarray, x)
+    if x.ndim and len(x) > 1:
+        assert check_rows(stop_gradient, [integers(x.shape)], [True])
+
+
+@QUICK
+@given(data=st.data())
+def test_reshape_like_is_numpys_reshape_to_the_shape_of_another(data: st.DataObject) -> None:
+    x, like = data.draw(arrays(SHAPES)), data.draw(arrays(SHAPES))
+    check(data, reshape_like, lambda x, like: np.reshape(x, like.shape), x, like)
+    check(data, reshape_like, lambda x, like: np.reshape(x, like.shape), x, x.T)
+
+
+@QUICK
+@given(data=st.data())
+def test_size_of_is_the_product_of_the_sizes_of_axes(data: st.DataObject) -> None:
+    x = data.draw(arrays(SHAPES))
+    axis = data.draw(axes(x.ndim))
+
+    def size(x: Array) -> Any:
+        along = range(x.ndim) if axis is None else np.atleast_1d(axis)
+        return np.asarray(np.prod([x.shape[one] for one in along], dtype=np.int64), np.float64)
+
+    check(data, lambda x: build("size_of", (x,), {} if axis is None else {"axis": axis}), size, x)
+
+
+@QUICK
+@given(data=st.data())
+def test_split_like_takes_apart_what_was_joined(data: st.DataObject) -> None:
+    x = data.draw(arrays(SHAPES))
+    axis = data.draw(st.none() | st.integers(-x.ndim, x.ndim - 1) if x.ndim else st.none())
+    at = data.draw(st.integers(0, x.size if axis is None else x.shape[axis]))
+    whole = x.ravel() if axis is None else x
+    first, second = np.split(whole, [at], axis or 0)
+    if axis is None and data.draw(st.booleans()):
+        second = second[None]
+
+    def build_split(x: Node, first: Node, second: Node) -> Any:
+        return build_several("split_like", (x, first, second), {"axis": axis})
+
+    check(data, build_split, lambda x, first, second: [first, second], whole, first, second)
+
+
+def test_what_can_never_have_the_shape_is_refused_when_it_is_built() -> None:
+    with Graph() as graph:
+        x, y = [placeholder(graph, ArraySpec("float64", shape)) for shape in ((2, 3), (5,))]
+        with pytest.raises(SpecError, match="6 elements do not have the shape of 5"):
+            reshape_like(x, y)
+        with pytest.raises(SpecError, match="axis 2 is out of bounds"):
+            build("size_of", (x,), {"axis": 2})
+        with pytest.raises(SpecError, match="axis 2 is out of bounds"):
+            build_several("split_like", (x, x), {"axis": 2})
+
+
+def test_what_depends_on_the_number_of_rows_is_never_said_to_leave_them_apart() -> None:
+    assert not is_rowwise(lambda x: build("size_of", (x,)), [(2, 3)], [True])
+    assert not is_rowwise(reshape_like, [(2, 3), (2, 3)], [True, True])
+    assert not is_rowwise(lambda x, y: build_several("split_like", (x, y), {"axis": 0}), [(2, 3), (2, 3)], [True, True])
