@@ -10,7 +10,12 @@ from __future__ import annotations
 from . import abc as abc
 from . import checkpoints as checkpoints
 from . import errors as errors
+from . import layers as layers
+from . import metrics as metrics
+from . import nn as nn
 from . import ops as ops
+from . import optimizers as optimizers
+from . import schedules as schedules
 from . import tracing as tracing
 from ._exec.calls import check_cancelled as check_cancelled
 from ._exec.launch import launch as launch
@@ -39,11 +44,14 @@ from ._session.session import Session as Session
 from ._session.statistics import SessionStatistics as SessionStatistics
 from ._session.values import RunMetadata as RunMetadata
 from ._session.values import RunValues as RunValues
+from .control_flow import cond as cond
+from .control_flow import while_loop as while_loop
 from .gradients import gradients as gradients
 from .gradients import register_gradient as register_gradient
 from .gradients import stop_gradient as stop_gradient
 from .loading import load as load
 from .ops.custom import op as op
+from .sequential import Sequential as Sequential
 
 __all__ = [
     "ArraySpec",
@@ -56,6 +64,7 @@ __all__ = [
     "RunMetadata",
     "RunOptions",
     "RunValues",
+    "Sequential",
     "Session",
     "SessionConfig",
     "SessionStatistics",
@@ -63,6 +72,7 @@ __all__ = [
     "abc",
     "check_cancelled",
     "checkpoints",
+    "cond",
     "constant",
     "control_dependencies",
     "current_graph",
@@ -73,14 +83,20 @@ __all__ = [
     "group",
     "item",
     "launch",
+    "layers",
     "load",
+    "metrics",
     "name_scope",
+    "nn",
     "op",
     "ops",
+    "optimizers",
     "placeholder",
     "register_gradient",
+    "schedules",
     "stop_gradient",
     "tracing",
     "use_backend",
     "variable",
+    "while_loop",
 ]

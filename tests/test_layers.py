@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 ROWS = [
     {"errors", "abc", "_safetensors"},
     {"_graph"},
-    {"ops", "_gradients", "gradients", "_plan", "loading"},
+    {"ops", "_gradients", "gradients", "control_flow", "_plan", "loading"},
     {"_exec", "tracing"},
     {"_registry", "_session", "checkpoints"},
     {"asyncgraph"},

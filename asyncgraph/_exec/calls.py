@@ -29,7 +29,7 @@ import numpy as np
 
 from .._graph.node import Node
 from .._graph.op import Call
-from .._graph.template import Template
+from .._graph.template import Slot, Template
 from .._plan.program import Placement
 from ..abc import Done
 from ..errors import NodeCancelledError, NodeTimeoutError
@@ -137,13 +137,18 @@ class CallSite:
         run: object,
         where: Placement | None = None,
         launcher: Launcher | None = None,
+        call: Call | None = None,
     ) -> None:
-        assert node.op.call is not None
-        template = node.params["template"]
+        if call is None:
+            call = node.op.call
+            template = node.params["template"]
+        else:
+            template = Template(tuple([Slot(index, str(index)) for index in range(len(values))]), {})
+        assert call is not None
         assert isinstance(template, Template)
         self.node: Final = node
         self.args: Final = [guarded(value) for value in values]
-        self._call: Final[Call] = node.op.call
+        self._call: Final[Call] = call
         self.home: Final = None if where is None or where.on_host else where
         self._template: Final = template
         self._context: Final = context.copy()

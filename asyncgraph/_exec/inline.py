@@ -9,19 +9,32 @@ from typing import Final, final
 from .._graph.node import Node
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
-from .notes import add_node_note, trim_traceback
+from .notes import add_enclosing_line, add_node_note, trim_traceback
 from .recorder import Recorder, run_chunk
 
 
 def explain_failure(plan: Plan, segment: int, error: BaseException) -> Node | None:
     """Tells an error of a kernel which node it was, gives that node, and clears what the traceback holds."""
-    failure = plan.failed(segment, error)
-    node = None
-    if failure is not None:
-        node = failure.instruction.node
-        add_node_note(error, node, failure.instruction.where, failure.operands)
+    node = _explain(plan, segment, error)
     trim_traceback(error)
     return node
+
+
+def _explain(plan: Plan, segment: int, error: BaseException) -> Node | None:
+    inner = None
+    for control in plan.bodies[segment]:
+        for body in control.bodies:
+            if inner is None and body.plan.segments:
+                inner = _explain(body.plan, 0, error)
+    failure = plan.failed(segment, error)
+    if failure is None:
+        return inner
+    node = failure.instruction.node
+    if inner is not None:
+        add_enclosing_line(error, node)
+    else:
+        add_node_note(error, node, failure.instruction.where, failure.operands)
+    return node if inner is None else inner
 
 
 @final

@@ -6,13 +6,30 @@ import asyncio
 from asyncio import CancelledError
 from collections.abc import Callable
 from contextvars import copy_context
+from functools import partial
 from typing import Any, TypeVar
 
+from .._plan.program import Placement
+from ..abc import Done
 from ..errors import SessionError
 from .calls import current_call
+from .host import Host
 from .waiting import wait_shielded
 
 T = TypeVar("T")
+
+
+def start_on(where: Placement, host: Host, work: Callable[[], None], done: Done, *, at_once: bool) -> None:
+    """Has a device do `work`: its backend, or a worker if that is the host. `done` is called on the loop."""
+
+    def over(error: BaseException | None) -> None:
+        host.mailbox.post(partial(done, error))
+
+    submit = partial(where.backend.submit, where.device, work, over)
+    if where.is_asynchronous:
+        submit()
+    else:
+        host.kernels.submit(submit, at_once=at_once)
 
 
 async def launch(function: Callable[..., T], *args: Any) -> T:

@@ -12,6 +12,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from .._graph.control import CONTROL_OPS
 from .._graph.exchange import dtype_name
 from .._graph.node import Node
 from .._graph.spec import intern_spec
@@ -70,14 +71,25 @@ def explain_call(error: BaseException, node: Node, args: list[Any], home: Placem
 
     Clears `args`: a kept error does not keep them.
     """
-    add_node_note(error, node, home, args)
+    if node.op in CONTROL_OPS and has_note(error):
+        add_enclosing_line(error, node)  # It is of a node that this one ran.
+    else:
+        add_node_note(error, node, home, args)
     args.clear()
     trim_traceback(error)
 
 
+def add_enclosing_line(error: BaseException, node: Node) -> None:
+    """Tells `error`, which has a note about a node, that `node` ran that one."""
+    _add_line(error, f"run by {node.name!r} ({node.op.name}), built at: {node.site or 'unknown'}")
+
+
 def add_failure_line(error: BaseException, node_name: str, other: BaseException) -> None:
     """Tells `error`, which ended a run, of another failure in it."""
-    line = f"also failed: {node_name!r}: {_text(other)}"
+    _add_line(error, f"also failed: {node_name!r}: {_text(other)}")
+
+
+def _add_line(error: BaseException, line: str) -> None:
     with _lock:
         notes = _notes(error)
         for index, note in enumerate(notes):

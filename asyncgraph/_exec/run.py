@@ -22,15 +22,18 @@ import numpy as np
 
 from .._graph.node import Node
 from .._plan.chunk import Frame
+from .._plan.control import Stopped, is_stopped
 from .._plan.lower import Instruction, Kind
 from .._plan.plan import Plan
 from .._plan.program import Placement
 from ..abc import Done
 from ..errors import SessionError
+from .bodies import call_of
 from .calls import Awaited, CallSite, timed_out
 from .coroutines import Coroutines
 from .host import Counters, Host
 from .inline import explain_failure
+from .launch import start_on
 from .notes import add_failure_line, add_node_note, explain_call
 from .recorder import Recorder, run_chunk
 from .scheduler import Scheduler
@@ -320,6 +323,9 @@ class Run:
         try:
             with cores:
                 context.run(self._run_chunk, segment, position)
+        except Stopped:
+            self._dropped(segment, post)
+            return None
         except BaseException as error:
             self._failed(segment, error, post)
             return None
@@ -332,6 +338,8 @@ class Run:
             return self.scheduler.begin(segment)
 
     def _run_chunk(self, segment: int, position: int) -> None:
+        if self.plan.bodies[segment]:
+            is_stopped.set(self._is_stopped)
         run_chunk(self.plan.chunks[segment][position], self.frame, self._recorder)
 
     # -- user ops --------------------------------------------------------------------------------------
@@ -346,7 +354,8 @@ class Run:
             values = [self.frame[slot] for slot in instruction.operands]
             where = instruction.where
             launcher = None if where is None else partial(self._launch, where)
-            site = self._sites[segment] = CallSite(instruction.node, values, self._context, self, where, launcher)
+            call = call_of(self, instruction)
+            site = self._sites[segment] = CallSite(instruction.node, values, self._context, self, where, launcher, call)
         except BaseException as error:  # A user's subclass of an array has a say in views of it.
             self._fail(segment, instruction.node, error, post)
             return None
@@ -362,15 +371,7 @@ class Run:
                 "launch was called after the op's run was over, or on another event loop than the run's\n"
                 "  await it in the op itself, or in tasks that the op waits for"
             )
-
-        def over(error: BaseException | None) -> None:
-            self.host.mailbox.post(partial(done, error))
-
-        submit = partial(where.backend.submit, where.device, work, over)
-        if where.is_asynchronous:
-            submit()
-        else:
-            self.host.kernels.submit(submit, at_once=self._nested)
+        start_on(where, self.host, work, done, at_once=self._nested)
 
     def _instruction(self, segment: int) -> Instruction:
         return self.plan.segments[segment].instructions[0]

@@ -120,10 +120,13 @@ RANDOM_PERMUTATION: Final = Op("random_permutation", pure=False)
 RANDOM_UNIFORM: Final = Op("random_uniform", pure=False)
 RANDOM_OPS: Final = frozenset({RANDOM_BERNOULLI, RANDOM_NORMAL, RANDOM_PERMUTATION, RANDOM_UNIFORM})
 """The ops that draw random numbers, on the host."""
+COND: Final = Op("cond", pure=False)
+WHILE_LOOP: Final = Op("while_loop", pure=False)
+LOOP_VALUE: Final = Op("loop_value", pure=False)
 
 _special: Final = (
     *RANDOM_OPS,
-    PLACEHOLDER, CONSTANT, GROUP, OUTPUT, ITEM, VARIABLE, READ, CURRENT, ASSIGN,
+    PLACEHOLDER, CONSTANT, GROUP, OUTPUT, ITEM, VARIABLE, READ, CURRENT, ASSIGN, COND, WHILE_LOOP, LOOP_VALUE,
 )  # fmt: skip
 _ops: dict[str, Op] = {op.name: op for op in _special}
 

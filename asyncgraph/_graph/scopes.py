@@ -35,6 +35,7 @@ class Scope:
         prefix: what names of nodes begin with: "" or "a/b/".
         device: where nodes are asked to run: "gpu:0", or `None` for wherever the session likes.
         after: nodes that run before whatever is built now.
+        branch: the branches of `cond` and bodies of `while_loop` that are being built, from the outermost in.
         outer: what is in force again once this scope is left.
     """
 
@@ -42,6 +43,7 @@ class Scope:
     prefix: str = ""
     device: str | None = None
     after: tuple[Node, ...] = ()
+    branch: tuple[int, ...] = ()
     outer: Scope | None = None
 
 
@@ -131,6 +133,13 @@ def control_dependencies(nodes: Iterable[Node] | None) -> Generator[None]:
                 raise SpecTypeError(f"control_dependencies takes a list of nodes, not {node!r}")
         after = tuple(dict.fromkeys(scope.after + tuple(given)))
     yield from _inside(replace(scope, after=after, outer=scope), None)
+
+
+@contextmanager
+def branch(index: int) -> Generator[None]:
+    """Assignments built inside are made only when, and as often as, the branch or body of that index runs."""
+    scope = _current.get()
+    yield from _inside(replace(scope, branch=(*scope.branch, index), outer=scope), None)
 
 
 def _inside(scope: Scope, value: _T) -> Generator[_T]:

@@ -17,8 +17,9 @@ import numpy as np
 from ..errors import GraphError, SpecError, SpecOverflowError, SpecTypeError
 from .convert import ConversionError, OutOfRangeError, as_exact_array
 from .node import Node, Scalar
-from .op import ASSIGN, CURRENT, NO_PARAMS, READ
+from .op import ASSIGN, CURRENT, NO_PARAMS, READ, Params
 from .rules.infer import infer_spec
+from .scopes import current_scope
 from .spec import ArraySpec, Shape, intern_spec
 
 
@@ -69,7 +70,8 @@ class Variable(Node):
         operand = self.graph.operand(value, ASSIGN.name) if isinstance(value, Node) else self._constant(value)
         assert isinstance(operand, Node)
         self._check(operand.spec, operand)
-        return self.graph.add(ASSIGN, (operand,), {"variable": self.index}, self.spec, name or self._named("assign"))
+        params: Params = {"variable": self.index, **_branch()}
+        return self.graph.add(ASSIGN, (operand,), params, self.spec, name or self._named("assign"))
 
     def assign_add(self, value: object, name: str | None = None) -> Node:
         """As `assign`, of the sum of `value` and what the assignments built before have made of the variable.
@@ -98,8 +100,11 @@ class Variable(Node):
             operand = self._constant(value)
         # Before anything is added.
         self._check(infer_spec(op, (self, operand), NO_PARAMS), operand)
-        now = self.graph.add(CURRENT, (self,), NO_PARAMS, self.spec, self._named("current"))
-        return self.assign(self.graph.apply(op, (now, operand)), name)
+        return self.assign(self.graph.apply(op, (self.current(), operand)), name)
+
+    def current(self) -> Node:
+        """A node of what the assignments built before have made of the variable, as far as they are part of the run."""
+        return self.graph.add(CURRENT, (self,), _branch(), self.spec, self._named("current"))
 
     def _named(self, what: str) -> str:
         return f"{self.name.rpartition('/')[2]}_{what}"
@@ -127,6 +132,17 @@ class Variable(Node):
             f"{value} cannot be assigned to {self.name!r}: {reason}\n"
             f"  expected: {self.spec!r}\n  built at: {self.site or 'unknown'}"
         )
+
+
+def _branch() -> Params:
+    """Where an assignment is built, if that is in a branch: it does not count in others."""
+    branch = current_scope().branch
+    return {"branch": branch} if branch else NO_PARAMS
+
+
+def branch_of(node: Node) -> tuple[int, ...]:
+    """The branches and bodies that a node of an op of `STATE_OPS` was built in, from the outermost in."""
+    return cast("tuple[int, ...]", node.params.get("branch", ()))
 
 
 def may_be(shape: Shape, other: Shape) -> bool:

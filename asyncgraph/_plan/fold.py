@@ -14,8 +14,9 @@ from typing import Any, Final, final
 
 import numpy as np
 
+from .._graph.control import CONTROL_OPS
 from .._graph.node import Node
-from .._graph.op import CONSTANT, GROUP, ITEM, OUTPUT, PLACEHOLDER
+from .._graph.op import CONSTANT, GROUP, ITEM, OUTPUT, PLACEHOLDER, RANDOM_OPS
 from .._graph.template import Template
 from .._graph.variable import STATE_OPS
 from .estimate import estimate
@@ -60,7 +61,7 @@ def kept_by(node: Node) -> Any:
     return node.op.call.kept(*args, **kwargs)
 
 
-_NEVER: Final = frozenset({GROUP, ITEM, OUTPUT, *STATE_OPS})
+_NEVER: Final = frozenset({GROUP, ITEM, OUTPUT, *STATE_OPS, *CONTROL_OPS, *RANDOM_OPS})
 # These warn by Python's own warnings, of which there is one set of filters for all threads, so that
 # nobody can listen to one thread's. The others warn through np.errstate.
 _WARN: Final = frozenset({"mean", "std", "var", "astype"})

@@ -7,7 +7,7 @@ slot for each; it is moved once, by an instruction of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -22,9 +22,11 @@ from .._graph.op import ASSIGN, CURRENT, GROUP, ITEM, OUTPUT, READ, Op
 from .._graph.spec import ANY, ArraySpec
 from .._graph.variable import Variable, assigned_by, may_be
 from ..errors import KernelNotFoundError, SpecError, SpecTypeError
+from .control import NO_CONTROLS, Control, is_kernel
 from .estimate import NOTHING, Estimate, Estimates
 from .keys import exact_key
 from .program import CHECK_EVERY, Checkpoint, Placement, Program
+from .random_kernels import RANDOM_KERNELS
 
 
 class Kind(Enum):
@@ -112,13 +114,20 @@ class Lowered:
         return len(self.feeds) + len(self.variables) + self.draws
 
 
-def lower(program: Program, checkpoint: Checkpoint, on_host: bool = True) -> Lowered:
+def lower(
+    program: Program,
+    checkpoint: Checkpoint,
+    on_host: bool = True,
+    controls: Mapping[Node, Control] = NO_CONTROLS,
+) -> Lowered:
     """The instructions of a program, whose fetches are wanted on the host, or where they are computed.
+
+    `controls` are the kernels of its nodes of control flow.
 
     Raises:
         KernelNotFoundError: a backend has no kernel for a node that was placed on it.
     """
-    lowering = _Lowering(program, checkpoint)
+    lowering = _Lowering(program, checkpoint, controls)
     for count, node in enumerate(program.nodes, 1):
         if not count % CHECK_EVERY:
             checkpoint()
@@ -136,6 +145,7 @@ def lower(program: Program, checkpoint: Checkpoint, on_host: bool = True) -> Low
         tuple(homes),
         tuple(assigned),
         frozenset(lowering.kept),
+        lowering.key is not None,
     )
 
 
@@ -155,17 +165,22 @@ class _Lowering:
         made_by: the instruction that computes a node.
         late: for values that are known, but not to be used before something is done: that.
         estimates: of the work of nodes.
+        controls: as `lower`'s.
+        key: the slot of the key of random numbers, if any are drawn.
         known: kernels and estimates of ops without parameters, by op, device and specs: most graphs apply
             few ops to few specs.
     """
 
-    def __init__(self, program: Program, checkpoint: Checkpoint) -> None:
+    def __init__(self, program: Program, checkpoint: Checkpoint, controls: Mapping[Node, Control]) -> None:
         self.program: Final = program
         self.checkpoint: Final = checkpoint
         self.instructions: Final[list[Instruction]] = []
         stored = program.state.stored
         given = (*program.feeds, *stored)
-        self.template: Final[list[Any]] = [None] * len(given)
+        self.controls: Final = controls
+        draws = any(one.draws for one in controls.values()) or any(_draws(node) for node in program.nodes)
+        self.key: Final = len(given) if draws else None
+        self.template: Final[list[Any]] = [None] * (len(given) + draws)
         self.slots: Final[dict[Node, int]] = {node: slot for slot, node in enumerate(given)}
         self.homes: Final[dict[Node, Placement | None]] = dict.fromkeys(program.feeds)
         self.moved: Final[dict[tuple[Node, Placement | None], int]] = {}
@@ -190,8 +205,7 @@ class _Lowering:
         same = self.program.same
         slots, homes = self.slots, self.homes
         operands: list[int] = []
-        source = self.program.state.sources.get(node)
-        for one in node.operands if source is None else (source,):
+        for one in self._operands(node):
             if isinstance(one, Node):
                 one = same.get(one, one)
                 slot = slots.get(one)
@@ -199,6 +213,9 @@ class _Lowering:
                 operands.append(slot if slot is not None and homes[one] is target else self.slot_on(one, target))
             else:
                 operands.append(self.number(one))
+        if self.key is not None and (_draws(node) or (node in self.controls and self.controls[node].draws)):
+            # What a branch is given comes last; what a kernel draws from, first.
+            operands.insert(len(operands) if node in self.controls else 0, self.key)
         after = self._after(node) if node.after or self.late else ()
         kind, kernel, work = self._kernel(node, where)
         out = self.slots[node] = len(self.template)
@@ -206,6 +223,12 @@ class _Lowering:
         self.template.append(None)
         self.made_by[node] = len(self.instructions)
         self.instructions.append(Instruction(node, kind, kernel, tuple(operands), out, where, after, work))
+
+    def _operands(self, node: Node) -> Sequence[Node | Scalar]:
+        if node in self.controls:
+            return self.program.bodies[node].takes
+        source = self.program.state.sources.get(node)
+        return node.operands if source is None else (source,)
 
     def home(self, node: Node) -> Placement | None:
         """The device that computes a node; `None` for the host."""
@@ -315,7 +338,10 @@ class _Lowering:
         call = node.op.call
         if call is not None:
             return Kind.ASYNC if call.is_async else _CALL_KINDS[call.where], None, NOTHING
-        make = _HOST_KERNELS.get(node.op)
+        control = self.controls.get(node)
+        if control is not None:
+            return Kind.KERNEL if is_kernel(control) else Kind.ASYNC, control, control.work
+        make = _HOST_KERNELS.get(node.op) or RANDOM_KERNELS.get(node.op.name)
         if make is not None:
             return Kind.KERNEL, make(node), NOTHING
         assert where is not None, node
@@ -350,6 +376,10 @@ def _late(program: Program) -> dict[Node, tuple[Node, ...]]:
 
 
 _CALL_KINDS: Final = {"thread": Kind.THREAD, "inline": Kind.INLINE}
+
+
+def _draws(node: Node) -> bool:
+    return node.op.name in RANDOM_KERNELS
 
 
 def _assignment(node: Node) -> Callable[..., Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, final
 
+from .._graph.control import CONTROL_OPS
 from .._graph.node import Node
 from .._graph.op import ASSIGN, CONSTANT, CURRENT, ITEM, OUTPUT, PLACEHOLDER, READ
 from .._graph.rules.tables import VIEWS
@@ -151,9 +152,15 @@ class _Owners:
     def keep(self, slot: int) -> Keep:
         """How the value of a slot becomes what a variable holds."""
         roots = self.roots_of(slot)
-        if any(root < self.feeds or self.call_behind(root) is not None for root in roots):
+        if any(self.is_foreign(root) for root in roots):
             return Keep.COPY
         return Keep.OWN if any(root in self.made for root in roots) else Keep.SHARE
+
+    def is_foreign(self, root: int) -> bool:
+        """Whether others may write to its memory: it is a feed, or what a user op has returned."""
+        instruction = self.made.get(root)
+        calls = instruction is not None and instruction.kind is not Kind.KERNEL  # perhaps in a branch
+        return calls or root < self.feeds or self.call_behind(root) is not None
 
     def known(self, node: Node, slot: int) -> Owner:
         """What is done with the value of `node`, which is known before a run."""
@@ -173,7 +180,7 @@ class _Owners:
             instruction = self.made.get(slot)
             if instruction is None:
                 return slot if slot in self.kept else None
-            if instruction.kind is not Kind.KERNEL:
+            if instruction.kind is not Kind.KERNEL and instruction.node.op not in CONTROL_OPS:
                 return slot
             if instruction.node.op is not ITEM and instruction.node.op is not OUTPUT:
                 return None
@@ -203,7 +210,8 @@ def _roots(lowered: Lowered) -> dict[int, frozenset[int]]:
     for instruction in lowered.instructions:
         seen = _seen_through(instruction)
         if seen:
-            found: frozenset[int] = frozenset()
+            # A branch may also give what nobody else has.
+            found = frozenset((instruction.out,) if instruction.node.op in CONTROL_OPS else ())
             for position in seen:
                 if position < len(instruction.operands):
                     slot = instruction.operands[position]
@@ -218,9 +226,11 @@ _HANDED_ON: Final = frozenset({OUTPUT, ITEM, READ, CURRENT, ASSIGN})
 
 
 def _seen_through(instruction: Instruction) -> tuple[int, ...]:
+    op = instruction.node.op
+    if op in CONTROL_OPS:
+        return tuple(range(len(instruction.operands)))  # A branch may give what it is given.
     if instruction.kind is not Kind.KERNEL:
         return ()
-    op = instruction.node.op
     if instruction.moves_to is not None or op in _HANDED_ON:
         return _FIRST
     return VIEWS.get(op.name, ())

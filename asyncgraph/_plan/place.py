@@ -7,7 +7,21 @@ from dataclasses import replace
 from typing import Final
 
 from .._graph.node import Node
-from .._graph.op import ASSIGN, CONSTANT, CURRENT, GROUP, ITEM, OUTPUT, PLACEHOLDER, RANDOM_OPS, READ, Op
+from .._graph.op import (
+    ASSIGN,
+    COND,
+    CONSTANT,
+    CURRENT,
+    GROUP,
+    ITEM,
+    LOOP_VALUE,
+    OUTPUT,
+    PLACEHOLDER,
+    RANDOM_OPS,
+    READ,
+    WHILE_LOOP,
+    Op,
+)
 from .._graph.variable import assigned_by
 from ..errors import DeviceNotFoundError
 from .program import Placement, Program
@@ -16,7 +30,7 @@ Placer = Callable[[str | None], Placement]
 """The placement for a requested device, or for `None`; raises if there is none. Given by the session."""
 
 NOWHERE: Final[Mapping[Node, Placement]] = {}
-_ON_HOST: Final = frozenset({PLACEHOLDER, CONSTANT, GROUP, ITEM}) | RANDOM_OPS
+_ON_HOST: Final = frozenset({PLACEHOLDER, CONSTANT, GROUP, ITEM, COND, WHILE_LOOP, LOOP_VALUE}) | RANDOM_OPS
 
 
 def place(program: Program, placer: Placer, fed_on: Mapping[Node, Placement] = NOWHERE) -> Program:

@@ -7,6 +7,7 @@ from typing import Any, Final, final
 
 from .._graph.graph import describe
 from .chunk import Chunk, Failure, Frame, chunks_of
+from .control import Control
 from .estimate import NOTHING
 from .fold import kept_by
 from .lower import Instruction, Kind, Lowered
@@ -36,6 +37,7 @@ class Plan:
         draws: whether it draws random numbers, for which it is given a key, in the slot after the variables'.
         stateful: whether it has anything to do with variables or random numbers.
         single: whether it is one segment of kernels on the host, or none at all, which needs no scheduler.
+        bodies: of each segment of kernels, the kernels of control flow.
         work: what its first segment costs.
         readers: for each slot that crosses segments, how many read it; what is fetched or assigned counts once more.
         needs_loop: whether it needs an event loop: for coroutines, and for calls that may be abandoned.
@@ -65,6 +67,7 @@ class Plan:
         self.single: Final = not segments or (len(segments) == 1 and _may_be_inline(segments[0]))
         self.inline_chunks: Final[tuple[Chunk, ...]] = self.chunks[0] if self.single and segments else ()
         self.work: Final = segments[0].work if segments else NOTHING
+        self.bodies: Final[tuple[tuple[Control, ...], ...]] = tuple([_controls(one) for one in segments])
         self.needs_loop: Final = any(_needs_loop(one) for one in segments)
         self.readers: Final[dict[int, int]] = _readers(segments, [one.slot for one in (*fetches, *assigned)])
         fetched = {one.slot for one in fetches}
@@ -123,7 +126,9 @@ class Plan:
             lines.append("reads: " + ", ".join([one.name for one in self.variables]))
         for segment, chunks in zip(self.segments, self.chunks, strict=True):
             lines.append(_heading(segment, chunks))
-            lines += [f"  {_line(one)}" for one in segment.instructions]
+            for one in segment.instructions:
+                lines.append(f"  {_line(one)}")
+                lines += _inner(one)
         lines.append("fetches: " + ", ".join(f"{one.node.name} ({one.owner.value})" for one in self.fetches))
         if self.assigned:
             lines.append("assigns: " + ", ".join([one.variable.name for one in self.assigned]))
@@ -131,6 +136,11 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"<Plan of {len(self.program.nodes)} nodes in {len(self.segments)} segments>"
+
+
+def _controls(segment: Segment) -> tuple[Control, ...]:
+    kernels = [one.kernel for one in segment.instructions] if segment.kind is Kind.KERNEL else []
+    return tuple([one for one in kernels if isinstance(one, Control)])
 
 
 def _may_be_inline(segment: Segment) -> bool:
@@ -157,6 +167,20 @@ def _readers(segments: tuple[Segment, ...], wanted: Iterable[int]) -> dict[int, 
     for slot in wanted:
         readers[slot] = readers.get(slot, 0) + 1
     return readers
+
+
+def _inner(instruction: Instruction) -> list[str]:
+    """What is run by an instruction of control flow."""
+    control = instruction.kernel
+    if not isinstance(control, Control):
+        return []
+    lines: list[str] = []
+    for name, body in zip(control.names, control.bodies, strict=True):
+        lines += [
+            f"    {name}: {line}" if not number else f"    {line}"
+            for number, line in enumerate(str(body.plan).splitlines())
+        ]
+    return lines
 
 
 def _heading(segment: Segment, chunks: tuple[Chunk, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from threading import Event
@@ -94,6 +94,7 @@ class Program:
             next, so that few values live at once.
         pruned: how many nodes of the graph are not needed.
         state: what they have to do with variables.
+        bodies: for each node of control flow, what it runs.
         homes: where the values of variables are kept.
         placements: where each of `nodes` runs, but user ops of the host and what has no kernel; and where feeds are
             that are arrays of a device.
@@ -106,7 +107,32 @@ class Program:
     nodes: tuple[Node, ...]
     pruned: int = 0
     state: State = NO_STATE
+    bodies: Mapping[Node, Bodies] = field(default_factory=dict[Node, "Bodies"])
     homes: Mapping[Variable, Placement] = field(default_factory=dict[Variable, Placement])
     placements: Mapping[Node, Placement] = field(default_factory=dict[Node, Placement])
     same: Mapping[Node, Node] = field(default_factory=dict[Node, Node])
     folded: Mapping[Node, Any] = field(default_factory=dict[Node, Any])
+
+    def everything(self) -> Iterator[Node]:
+        """Its nodes, and those of what its nodes of control flow run."""
+        yield from self.nodes
+        for bodies in self.bodies.values():
+            for one in bodies.programs:
+                yield from one.everything()
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Bodies:
+    """What one node of control flow runs.
+
+    Fields:
+        programs: of "cond" those of its branches; of "while_loop" the condition and the body.
+        results: for each of them, the nodes whose values it gives; a node may stand there twice.
+        takes: nodes whose values it is given, of the program that it stands in: the condition of a "cond", or the first
+            values of a loop; and then what is captured, each once.
+    """
+
+    programs: tuple[Program, ...]
+    results: tuple[tuple[Node, ...], ...]
+    takes: tuple[Node, ...]

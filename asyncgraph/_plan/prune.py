@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from .._graph.control import CONTROL_OPS
 from .._graph.node import Node
-from .._graph.op import PLACEHOLDER, VARIABLE
+from .._graph.op import LOOP_VALUE, PLACEHOLDER, VARIABLE
 from .._graph.variable import Variable
 from ..errors import MissingFeedError
+from .bodies import prune_levels
 from .program import CHECK_EVERY, Checkpoint, Program
 from .state import State, has_state, settle, sources_before
 
@@ -32,13 +34,15 @@ def prune(
     if stores:
         return Program((), given, (), state=State({}, {}, {one: one for one in given if isinstance(one, Variable)}, ()))
     nodes = _ancestors(wanted, given, uninitialized, _NO_ORDER, checkpoint)
+    if any(node.op in CONTROL_OPS for node in nodes):
+        program = prune_levels(wanted, given, uninitialized, checkpoint)
+        _check_fed(list(program.everything()))
+        return program
     stateful = has_state(nodes)
     before = sources_before(nodes, frozenset(given), uninitialized) if stateful else _NO_ORDER
     if before:
         nodes = _ancestors(wanted, given, uninitialized, before, checkpoint)
-    missing = [node for node in nodes if node.op is PLACEHOLDER and "default" not in node.params]
-    if missing:
-        raise MissingFeedError(_missing(missing))
+    _check_fed(nodes)
     size = len(wanted[0].graph) if wanted else 0
     pruned = size - len(nodes) - len(given)
     if not stateful:
@@ -91,6 +95,18 @@ def _ancestors(
                     if not len(order) % CHECK_EVERY:
                         checkpoint()
     return order
+
+
+def _check_fed(nodes: list[Node]) -> None:
+    missing = [node for node in nodes if node.op is PLACEHOLDER and "default" not in node.params]
+    if missing:
+        raise MissingFeedError(_missing(missing))
+    for node in nodes:
+        if node.op is LOOP_VALUE:
+            raise MissingFeedError(
+                f"{node!r} is a value of one iteration of a loop, and is needed outside of it\n"
+                f"  built at {node.site}\n  use what while_loop gives"
+            )
 
 
 def _missing(nodes: list[Node]) -> str:

@@ -17,7 +17,7 @@ from typing import Final, final
 
 from .._graph.node import Node
 from .._graph.op import ASSIGN, CURRENT, READ
-from .._graph.variable import STATE_OPS, Variable, assigned_by
+from .._graph.variable import STATE_OPS, Variable, assigned_by, branch_of
 
 _Reached = Mapping[Variable, Node]
 """For each variable, the last assignment among what a node depends on."""
@@ -62,9 +62,12 @@ def sources_before(
         if node.op is CURRENT:
             variable = _variable(node)
             found = assignments.get(variable, ())
-            position = bisect_left(found, node.index, key=lambda one: one.index)
-            if position:
-                before[node] = found[position - 1]
+            position = bisect_left(found, node.index, key=lambda one: one.index) - 1
+            branch = branch_of(node)
+            while position >= 0 and branch[: len(branch_of(found[position]))] != branch_of(found[position]):
+                position -= 1  # It was built in a branch that this node is not in.
+            if position >= 0:
+                before[node] = found[position]
             elif variable in feeds and variable in uninitialized:
                 before[node] = variable.initial
     return before

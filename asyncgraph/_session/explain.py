@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Final, final
 
 from .._graph.graph import Graph
@@ -28,7 +29,8 @@ class Explanation:
         self._config: Final = config
         self.needed_by: Final[dict[Node, Node]] = _reasons(plan)
         program = plan.program
-        used = {*program.nodes, *program.feeds, *program.folded, *program.same, *program.homes}
+        inside = [one for bodies in program.bodies.values() for each in bodies.programs for one in each.everything()]
+        used = {*inside, *program.nodes, *program.feeds, *program.folded, *program.same, *program.homes}
         self.pruned: Final[tuple[Node, ...]] = tuple([node for node in graph.nodes if node not in used])
         self.devices: Final[dict[Node, str]] = {
             node: str(where.device) for node, where in plan.program.placements.items()
@@ -69,6 +71,8 @@ class Explanation:
         if segment.device is not None:
             return f"submitted to {segment.device.device}, whose backend is asynchronous"
         work, budget = segment.work, self._config.inline_budget_s
+        if work.fixed_s == inf:
+            return "on a worker: it has a loop"
         if not work.per_element_s:
             where = "on the loop" if work.fixed_s <= budget else "on a worker"
             return f"{where}: about {work.fixed_s * 1e6:.3g} µs of work"
@@ -86,7 +90,8 @@ def _reasons(plan: Plan) -> dict[Node, Node]:
         reasons.setdefault(same.get(fetch, fetch), fetch)
     for node in reversed(plan.program.nodes):
         reason = reasons[node]
-        for one in (*node.inputs, *node.after):
+        taken = plan.program.bodies[node].takes if node in plan.program.bodies else node.inputs
+        for one in (*taken, *node.after):
             one = same.get(one, one)
             if one in computed:
                 reasons.setdefault(one, reason)

@@ -15,7 +15,8 @@ from .._exec.notes import explain_call
 from .._exec.recorder import Recorder, run_chunk
 from .._exec.results import deliver
 from .._exec.submitted import SubmittedSegment
-from .._plan.chunk import Frame
+from .._plan.chunk import Chunk, Frame
+from .._plan.control import Stopped, is_stopped
 from .._plan.lower import Kind
 from .._plan.plan import Plan
 from .._plan.segment import Segment
@@ -141,10 +142,20 @@ class RunHere:
         for chunk in plan.chunks[segment]:
             self._check_time()
             try:
-                run_chunk(chunk, frame, self._recorder)
+                if plan.bodies[segment]:
+                    # In a context of its own: the caller's is not to know.
+                    copy_context().run(self._run_bodies, chunk, frame)
+                else:
+                    run_chunk(chunk, frame, self._recorder)
+            except Stopped:
+                self._check_time()
             except BaseException as error:
                 explain_failure(plan, segment, error)
                 raise
+
+    def _run_bodies(self, chunk: Chunk, frame: Frame) -> None:
+        is_stopped.set(self._is_over)
+        run_chunk(chunk, frame, self._recorder)
 
     def _call(self, segment: Segment, frame: Frame) -> None:
         instruction = segment.instructions[0]

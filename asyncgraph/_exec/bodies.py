@@ -1,0 +1,87 @@
+"""What nodes of control flow run, where that needs a scheduler: each plan is a run of its own, inside another."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import CancelledError
+from collections.abc import Sequence
+from contextvars import copy_context
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .._graph.op import Call
+from .._plan.control import Body, Conditional, Control, keys_of, split_key, truth
+from .._plan.lower import Instruction
+from .waiting import wait_shielded
+
+if TYPE_CHECKING:
+    from .run import Run
+
+
+def call_of(run: Run, instruction: Instruction) -> Call | None:
+    """How to run what a node of control flow runs; `None` for a user op, whose node says it."""
+    control = instruction.kernel
+    return Call(partial(run_bodies, run, control), is_async=True) if isinstance(control, Control) else None
+
+
+async def run_bodies(run: Run, control: Control, *operands: Any) -> list[Any]:
+    """What a node of control flow gives, in a run. On the loop.
+
+    A cancellation is raised when nothing is left of what it has started.
+
+    Raises:
+        BaseException: what a node of a body raised, with a note that names it; or a condition is not one boolean.
+    """
+    if isinstance(control, Conditional):
+        pred, *others = operands
+        given, key = split_key(others, control.draws)
+        return await _run(run, control.chosen(pred), given, key)
+    condition, body = control.bodies
+    given, key = split_key(operands, control.draws)
+    values, captured = given[: control.count], given[control.count :]
+    iteration = 0
+    while control.goes_on(iteration):
+        keys = keys_of(key, iteration)
+        if not truth((await _run(run, condition, values + captured, keys[0]))[0], control.node):
+            break
+        values = await _run(run, body, values + captured, keys[1])
+        iteration += 1
+    return values
+
+
+async def _run(outer: Run, body: Body, given: list[Any], key: tuple[int, ...] | None) -> list[Any]:
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    values: list[Any] = []
+    errors: list[BaseException] = []
+
+    def ended(run: Run) -> None:
+        error = run.error()
+        if error is None:
+            values.extend(body.of(run.frame))
+        else:
+            errors.append(error)
+        over.set_result(None)
+
+    make = type(outer)  # This module is below that of runs.
+    run = make(outer.host, body.plan, body.frame(given, key), copy_context(), _largest(given), ended, nested=True)
+    run.transaction = outer.transaction
+    run.start()
+    try:
+        try:
+            await asyncio.shield(over)
+        except CancelledError as error:
+            run.stop(error)
+            await wait_shielded([over])
+            raise
+        if errors:
+            raise errors[0]
+        return values
+    finally:
+        errors.clear()  # What is raised keeps this frame.
+        del run
+
+
+def _largest(values: Sequence[Any]) -> int:
+    return max([one.size for one in values if isinstance(one, np.ndarray)], default=0)

@@ -1,0 +1,67 @@
+"""What nodes of control flow run: read from their parameters, which hold indexes, so that graphs can be pickled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast, final
+
+from .node import Node
+from .op import COND, WHILE_LOOP
+
+CONTROL_OPS: Final = frozenset({COND, WHILE_LOOP})
+"""Ops whose nodes run other nodes."""
+
+
+@final
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """What a node of the op "while_loop" runs.
+
+    Fields:
+        values: the nodes that stand for the values of an iteration.
+        condition: whether there is another iteration.
+        body: the values of the next one.
+        most: how many iterations there are at most; `None` for any number.
+    """
+
+    values: tuple[Node, ...]
+    condition: Node
+    body: tuple[Node, ...]
+    most: int | None
+
+
+def loop_of(node: Node) -> Loop:
+    """What a node of the op "while_loop" runs."""
+    params = cast("dict[str, Any]", node.params)
+    (condition,) = _nodes(node, (params["condition"],))
+    return Loop(_nodes(node, params["values"]), condition, _nodes(node, params["body"]), params["most"])
+
+
+def branches_of(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    """What a node of the op "cond" gives, if its condition is true, and if it is not."""
+    true, false = cast("tuple[tuple[int, ...], tuple[int, ...]]", node.params["branches"])
+    return _nodes(node, true), _nodes(node, false)
+
+
+def scopes_of(node: Node) -> tuple[int, int]:
+    """What assignments have in `branch_of`, if they were built in the branches of a node of "cond"."""
+    return cast("tuple[int, int]", node.params["within"])
+
+
+def eager_inputs(node: Node) -> tuple[Node, ...]:
+    """The inputs that are computed before a node, whatever they are: of "cond" the condition alone."""
+    return node.inputs if node.op is not COND else node.inputs[:1]
+
+
+def lazy_inputs(node: Node) -> tuple[Node, ...]:
+    """The nodes that a node of "cond" runs if it needs them."""
+    if node.op is not COND:
+        return ()
+    true, false = branches_of(node)
+    return true + false
+
+
+def _nodes(node: Node, indexes: Sequence[int]) -> tuple[Node, ...]:
+    nodes = node.graph.nodes
+    return tuple([nodes[index] for index in indexes])

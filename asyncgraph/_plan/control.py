@@ -1,0 +1,205 @@
+"""Kernels that run plans: one branch of two, or a body again and again.
+
+Where all that they run are kernels of the host that need no scheduler, they are kernels like others: they run on the
+thread that computes their segment. Otherwise they are awaited, and each of their plans is a run of its own.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, final
+
+import numpy as np
+
+from .._graph.node import Node
+from ..errors import SpecError, SpecTypeError
+from .estimate import Estimate
+
+if TYPE_CHECKING:
+    from .plan import Plan
+
+is_stopped: Final[ContextVar[Callable[[], bool] | None]] = ContextVar("asyncgraph is stopped", default=None)
+"""Whether the run is over for which a loop runs. Set by who computes a plan with loops."""
+
+UNKNOWN: Final = Estimate(float("inf"), 0.0)
+"""The work of a loop: it is never done on an event loop."""
+
+_SLICE_S: Final = 1e-3
+"""Seconds after which a loop lets other threads have the interpreter: the event loop's is likely to wait for it."""
+
+
+@final
+class Stopped(BaseException):  # no error: nobody sees it
+    """A loop ends since its run is over."""
+
+
+@final
+class Body:
+    """A plan that is run for a node of control flow.
+
+    Fields:
+        plan: what is run; its feeds are the values it is given.
+        results: where the values that it gives are among the plan's fetches.
+    """
+
+    __slots__ = ("plan", "results")
+
+    def __init__(self, plan: Plan, results: tuple[int, ...]) -> None:
+        self.plan: Final = plan
+        self.results: Final = results
+
+    def __call__(self, given: list[Any], key: tuple[int, ...] | None) -> list[Any]:
+        """The values of its results, if the plan needs no scheduler."""
+        plan = self.plan
+        frame = self.frame(given, key)
+        plan.count_run()
+        for chunk in plan.inline_chunks:
+            chunk.run(frame)
+        return self.of(frame)
+
+    def frame(self, given: list[Any], key: tuple[int, ...] | None) -> list[Any]:
+        """A frame for one run: what it is given, and what its random numbers are drawn from, if it draws any."""
+        return self.plan.frame([*given, key] if self.plan.draws else given)
+
+    def of(self, frame: Sequence[Any]) -> list[Any]:
+        """The values of its results, in a frame after a run."""
+        fetches = self.plan.fetches
+        return [frame[fetches[index].slot] for index in self.results]
+
+
+@final
+class Conditional:
+    """Runs one of two bodies.
+
+    A kernel: takes the condition, what both bodies are given, and the key of random numbers, if one of them draws;
+    gives a list of values.
+
+    Fields:
+        node: whose values it computes.
+        bodies: what is run if the condition holds, and if not.
+        draws: whether one of them draws random numbers.
+    """
+
+    __slots__ = ("bodies", "draws", "node")
+    names: Final = ("true", "false")
+
+    def __init__(self, node: Node, bodies: tuple[Body, Body]) -> None:
+        self.node: Final = node
+        self.bodies: Final = bodies
+        self.draws: Final = any(one.plan.draws for one in bodies)
+
+    def __call__(self, pred: Any, *operands: Any) -> list[Any]:
+        given, key = split_key(operands, self.draws)
+        return self.chosen(pred)(given, key)
+
+    def chosen(self, pred: Any) -> Body:
+        """The body to run.
+
+        Raises:
+            SpecError, SpecTypeError: the condition is not one boolean.
+        """
+        return self.bodies[0] if truth(pred, self.node) else self.bodies[1]
+
+    @property
+    def work(self) -> Estimate:
+        """What the dearer body costs."""
+        one, other = [body.plan.work for body in self.bodies]
+        return Estimate(max(one.fixed_s, other.fixed_s), max(one.per_element_s, other.per_element_s))
+
+
+@final
+class Iteration:
+    """Runs a body while a condition holds.
+
+    A kernel: takes the first values, what both bodies are given besides, and the key of random numbers, if one of them
+    draws; gives a list of values.
+
+    Fields:
+        node: whose values it computes.
+        bodies: the condition, and the body.
+        count: how many values there are.
+        most: how many iterations at most; `None` for any number.
+        draws: whether one of the bodies draws random numbers.
+        work: never known.
+    """
+
+    __slots__ = ("bodies", "count", "draws", "most", "node")
+    names: Final = ("condition", "body")
+    work: Final = UNKNOWN
+
+    def __init__(self, node: Node, bodies: tuple[Body, Body], count: int, most: int | None) -> None:
+        self.node: Final = node
+        self.bodies: Final = bodies
+        self.count: Final = count
+        self.most: Final = most
+        self.draws: Final = any(one.plan.draws for one in bodies)
+
+    def __call__(self, *operands: Any) -> list[Any]:
+        condition, body = self.bodies
+        check = is_stopped.get()
+        given, key = split_key(operands, self.draws)
+        values, captured = given[: self.count], given[self.count :]
+        until = perf_counter() + _SLICE_S
+        iteration = 0
+        while self.goes_on(iteration):
+            keys = keys_of(key, iteration)
+            if not truth(condition(values + captured, keys[0])[0], self.node):
+                break
+            values = body(values + captured, keys[1])
+            iteration += 1
+            if perf_counter() > until:
+                if check is not None and check():
+                    raise Stopped
+                time.sleep(0)
+                until = perf_counter() + _SLICE_S
+        return values
+
+    def goes_on(self, iteration: int) -> bool:
+        """Whether there may be another one."""
+        return self.most is None or iteration < self.most
+
+
+Control = Conditional | Iteration
+
+
+NO_CONTROLS: Final[Mapping[Node, Control]] = {}
+
+
+def is_kernel(control: Control) -> bool:
+    """Whether all that it runs are kernels of the host, which need no scheduler."""
+    return all(one.plan.single for one in control.bodies)
+
+
+_Key = tuple[int, ...]
+
+
+def split_key(operands: Sequence[Any], draws: bool) -> tuple[list[Any], _Key | None]:
+    """What a kernel of control flow takes, without the key of random numbers; and that."""
+    if not draws:
+        return list(operands), None
+    *given, key = operands
+    return given, key
+
+
+def keys_of(key: _Key | None, iteration: int) -> tuple[_Key | None, _Key | None]:
+    """What the condition and the body of an iteration draw their random numbers from: of each something else."""
+    return (None, None) if key is None else ((*key, iteration, 0), (*key, iteration, 1))
+
+
+def truth(value: Any, node: Node) -> bool:
+    """Whether a condition holds.
+
+    Raises:
+        SpecError, SpecTypeError: it is not one boolean.
+    """
+    if value is True or value is False or value.__class__ is np.bool_:
+        return bool(value)
+    dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
+    if dtype != np.dtype(bool):
+        raise SpecTypeError(f"the condition of {node.name!r} is a {dtype or type(value).__name__}, and no boolean")
+    if shape != ():
+        raise SpecError(f"the condition of {node.name!r} has the shape {shape}: it is not one boolean")
+    return bool(value)

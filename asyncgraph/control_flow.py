@@ -1,0 +1,314 @@
+"""Nodes that run other nodes: only one branch of two, or again and again.
+
+The nodes that a function given here builds are nodes of the graph like any other. What is special is who runs them:
+`cond` and `while_loop` themselves, when and as often as they need them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, final
+
+import numpy as np
+
+from ._graph.building import current_graph
+from ._graph.control import lazy_inputs
+from ._graph.convert import ConversionError, as_exact_array
+from ._graph.graph import Graph
+from ._graph.node import Node
+from ._graph.op import ASSIGN, COND, LOOP_VALUE, NO_PARAMS, OUTPUT, WHILE_LOOP
+from ._graph.scopes import branch, control_dependencies
+from ._graph.spec import ANY, ArraySpec, Shape, intern_spec
+from ._graph.structures import flatten, is_alike, rebuild
+from ._graph.variable import Variable, assigned_by, may_be
+from .errors import GraphError, SpecError, SpecTypeError
+
+T = TypeVar("T")
+
+
+def cond(pred: Node | bool, true_fn: Callable[[], T], false_fn: Callable[[], T], name: str | None = None) -> T:
+    """What `true_fn` gives where `pred` is true when the graph runs, and otherwise what `false_fn` gives.
+
+    Both functions are called now, once, and build nodes. Of these, and of all that only they need, those of one branch
+    run: also nodes that were built before, unless something else in the run needs them. A user op that is not pure
+    and that two `cond`s need runs whichever branches are taken, since nothing runs twice. Assignments built
+    in a branch, if what it gives depends on them, are made if that is taken. Values are computed on the devices
+    where nodes were asked to run, and come back to the host.
+
+    Args:
+        pred: one boolean. A Python one calls only one of the functions.
+        true_fn: gives a node, anything that becomes a constant, or a list, tuple, dict or dataclass of them, at any
+            depth.
+        false_fn: the same, of the same structure.
+        name: what the node is called.
+
+    Returns:
+        The structure, of nodes whose dtypes are those of both branches; dimensions that differ are unknown.
+
+    Raises:
+        SpecTypeError, SpecError: the structures, or dtypes at one place, differ; or `pred` is not one boolean.
+    """
+    if isinstance(pred, (bool, np.bool_)):
+        return true_fn() if pred else false_fn()
+    graph = _graph_of(pred, "cond")
+    _check_pred(pred)
+    true, false = _Branch.build(graph, true_fn), _Branch.build(graph, false_fn)
+    if not is_alike(true.structure, false.structure):
+        raise SpecTypeError(
+            f"cond: the branches give different structures\n  true: {true.structure!r}\n  false: {false.structure!r}"
+        )
+    _convert(graph, true, false)
+    specs = [_common(a, b, name or COND.name) for a, b in zip(true.nodes, false.nodes, strict=True)]
+    variables = list(dict.fromkeys([*true.assigned, *false.assigned]))
+    for one in variables:
+        for each in (true, false):
+            last = each.assigned.get(one)
+            each.nodes.append(each.inside(one.current) if last is None else last)
+    captures = _captures([true, false])
+    params = {
+        "branches": tuple([tuple([node.index for node in each.nodes]) for each in (true, false)]),
+        "within": (true.index, false.index),
+    }
+    call = graph.add(COND, (graph.operand(pred, COND.name), *captures), params, ANY, name)
+    hidden = _outputs(graph, call, [one.spec for one in variables], len(specs))
+    made = [one.assign(value) for one, value in zip(variables, hidden, strict=True)]
+    # Whoever wants what a branch gives wants what it assigns.
+    with control_dependencies(made):
+        return rebuild(true.structure, iter(_outputs(graph, call, specs)))
+
+
+def while_loop(
+    cond_fn: Callable[..., Any],
+    body_fn: Callable[..., Any],
+    loop_vars: T,
+    name: str | None = None,
+    *,
+    maximum_iterations: int | None = None,
+) -> T:
+    """Computes the body again and again while the condition holds; gives the last values.
+
+    Both functions are called now, once, with nodes for the values of an iteration, and build nodes. What they build
+    runs in each iteration; what was built before and is used by them is computed once, before the loop. Between
+    two iterations the run sees its deadline and its cancellation, and no iteration keeps the values of another.
+    Random numbers are others in each iteration. Values come to the host between iterations. There is no gradient
+    through a loop, and nothing is assigned in it: give the last values to `assign`.
+
+    Args:
+        cond_fn: takes what `loop_vars` has at its first level, each an argument, and gives one boolean.
+        body_fn: takes the same and gives the values of the next iteration, in the structure of `loop_vars`.
+        loop_vars: the values of the first iteration: a list or tuple of nodes, of what becomes a constant, and of
+            structures of them; or one of these alone.
+        name: what the node is called.
+        maximum_iterations: after so many the loop ends, whatever the condition says.
+
+    Returns:
+        The structure of `loop_vars`, of nodes. A dimension that an iteration changes is unknown.
+
+    Raises:
+        SpecTypeError, SpecError: the body gives another structure, or other dtypes or ranks; or the condition is not
+            one boolean.
+        GraphError: something is assigned in the loop.
+    """
+    leaves = flatten(loop_vars)
+    graph = next((one.graph for one in leaves if isinstance(one, Node)), None) or current_graph()
+    if maximum_iterations is not None and not (isinstance(maximum_iterations, int) and maximum_iterations >= 0):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+        raise SpecError(f"maximum_iterations={maximum_iterations!r}: give an int of at least 0, or None")
+    starts = [_as_node(graph, one) for one in leaves]
+    specs = [_unnamed(one.spec) for one in starts]
+    while True:
+        values, condition, body = _iteration(graph, cond_fn, body_fn, loop_vars, specs)
+        body.nodes = [_next(graph, one, start) for one, start in zip(body.leaves, starts, strict=True)]
+        wider = [_widened(*three) for three in zip(specs, body.nodes, starts, strict=True)]
+        if wider == specs:
+            break
+        specs = wider  # Built again, with shapes that are less known: what was built is not used by anything.
+    for one in (*condition.assigned, *body.assigned):
+        raise GraphError(
+            f"while_loop: {one.name!r} is assigned in the loop\n"
+            "  make it one of loop_vars, and assign the last value after the loop"
+        )
+    params = {
+        "values": tuple([one.index for one in values]),
+        "condition": condition.nodes[0].index,
+        "body": tuple([one.index for one in body.nodes]),
+        "most": maximum_iterations,
+    }
+    captures = [one for one in _captures([condition, body]) if one not in set(values)]
+    call = graph.add(WHILE_LOOP, (*starts, *captures), params, ANY, name)
+    return rebuild(loop_vars, iter(_outputs(graph, call, specs)))
+
+
+def _iteration(
+    graph: Graph,
+    cond_fn: Callable[..., object],
+    body_fn: Callable[..., object],
+    loop_vars: Any,
+    specs: Sequence[ArraySpec],
+) -> tuple[list[Node], _Branch, _Branch]:
+    """The nodes that stand for the values of an iteration, and what the two functions build of them."""
+    several = isinstance(loop_vars, (list, tuple))
+    with control_dependencies(None):
+        values = [graph.add(LOOP_VALUE, (), NO_PARAMS, spec) for spec in specs]
+    given: Any = rebuild(loop_vars, iter(values))
+    arguments = tuple(given) if several else (given,)
+    condition = _Branch.build(graph, partial(cond_fn, *arguments))
+    body = _Branch.build(graph, partial(body_fn, *arguments))
+    if len(condition.leaves) != 1:
+        raise SpecTypeError(f"while_loop: the condition gives {condition.structure!r}\n  give one boolean")
+    condition.nodes = [_as_node(graph, one) for one in condition.leaves]
+    _check_pred(condition.nodes[0])
+    # At its first level, a function gives a tuple for a list as easily.
+    structure: Any = body.structure
+    if {type(structure), type(loop_vars)} == {list, tuple}:
+        structure = type(loop_vars)(structure)
+    if not is_alike(structure, loop_vars):
+        raise SpecTypeError(f"while_loop: the body gives {structure!r}\n  expected: as {loop_vars!r}")
+    return values, condition, body
+
+
+@final
+@dataclass(slots=True)
+class _Branch:
+    """What one function has built.
+
+    Fields:
+        start: the index of the first of its nodes.
+        structure, leaves: what it gave.
+        nodes: the nodes of that.
+    """
+
+    index: int
+    start: int
+    structure: Any
+    leaves: list[object]
+    nodes: list[Node]
+
+    @classmethod
+    def build(cls, graph: Graph, function: Callable[[], object]) -> _Branch:
+        index = start = len(graph)
+        with graph, branch(index):
+            structure = function()
+        leaves = flatten(structure)
+        return cls(index, start, structure, leaves, [one for one in leaves if isinstance(one, Node)])
+
+    def inside(self, build: Callable[[], Node]) -> Node:
+        """What `build` builds, as if the function had."""
+        with branch(self.index):
+            return build()
+
+    @property
+    def assigned(self) -> dict[Variable, Node]:
+        """The last assignment to each variable among what the function has built and its nodes depend on."""
+        found: dict[Variable, Node] = {}
+        for node in self.own():
+            if node.op is ASSIGN:
+                found[assigned_by(node)] = node
+        return found
+
+    def own(self) -> list[Node]:
+        """The nodes that were built by the function, or since, and that its nodes depend on; in order."""
+        seen: set[Node] = set()
+        todo = list(self.nodes)
+        while todo:
+            node = todo.pop()
+            if node.index >= self.start and node not in seen:
+                seen.add(node)
+                todo += (*node.inputs, *node.after, *lazy_inputs(node))
+        return sorted(seen, key=lambda node: node.index)
+
+
+def _captures(branches: Sequence[_Branch]) -> list[Node]:
+    """What was built before the functions, and is used by what they have built, or given by them; in order."""
+    found: set[Node] = set()
+    for each in branches:
+        found.update([one for one in each.nodes if one.index < each.start])
+        for node in each.own():
+            found.update([one for one in node.inputs if one.index < each.start])
+    return sorted(found, key=lambda node: node.index)
+
+
+def _outputs(graph: Graph, call: Node, specs: Sequence[ArraySpec], first: int = 0) -> list[Node]:
+    label = call.name.rpartition("/")[2]
+    return [graph.add(OUTPUT, (call,), {"index": i}, spec, f"{label}:{i}") for i, spec in enumerate(specs, first)]
+
+
+def _graph_of(node: object, what: str) -> Graph:
+    if not isinstance(node, Node):
+        raise SpecTypeError(f"{what}: the condition is {node!r}\n  expected a node of one boolean, or a bool")
+    return node.graph
+
+
+def _check_pred(node: Node) -> None:
+    if node.dtype not in (None, np.dtype(bool)) or node.shape not in (None, ()):
+        raise SpecTypeError(
+            f"{node!r} is not one boolean\n  write a comparison, or ops.any or ops.all of several booleans"
+        )
+
+
+def _as_node(graph: Graph, value: object) -> Node:
+    return graph.operand(value, "cond") if isinstance(value, Node) else graph.constant(value)  # pyright: ignore[reportReturnType]  # of a node it is one
+
+
+def _convert(graph: Graph, true: _Branch, false: _Branch) -> None:
+    """Makes nodes of all leaves; a Python number takes the dtype of what the other branch gives."""
+    for each, other in ((true, false), (false, true)):
+        each.nodes = [
+            one if isinstance(one, Node) else each.inside(lambda: _like(graph, one, alike))  # noqa: B023  # called at once
+            for one, alike in zip(each.leaves, other.leaves, strict=True)
+        ]
+
+
+def _like(graph: Graph, value: object, other: object) -> Node:
+    dtype = other.dtype if isinstance(other, Node) else None
+    try:
+        return graph.constant(as_exact_array(value, dtype))
+    except ConversionError as error:
+        raise SpecTypeError(f"cond: one branch gives {value!r}, and the other {other!r}: {error}") from error
+
+
+def _next(graph: Graph, value: object, start: Node) -> Node:
+    return value if isinstance(value, Node) else _like(graph, value, start)
+
+
+def _common(a: Node, b: Node, name: str) -> ArraySpec:
+    if a.dtype != b.dtype and None not in (a.dtype, b.dtype):
+        raise SpecTypeError(f"{name}: one branch gives {a!r}, and the other {b!r}\n  write ops.astype in one of them")
+    if a.spec is ANY or b.spec is ANY:
+        return ANY
+    return intern_spec(a.dtype if a.dtype == b.dtype else None, _common_shape(a.shape, b.shape))
+
+
+def _common_shape(a: Shape, b: Shape) -> Shape:
+    if a is None or b is None or len(a) != len(b):
+        return None
+    return tuple([x if x == y else None for x, y in zip(a, b, strict=True)])
+
+
+def _unnamed(spec: ArraySpec) -> ArraySpec:
+    """A named dimension is one size in a run, but an iteration may change it."""
+    if spec.shape is None:
+        return spec
+    return intern_spec(spec.dtype, tuple([None if isinstance(dim, str) else dim for dim in spec.shape]))
+
+
+def _widened(before: ArraySpec, given: Node, start: Node) -> ArraySpec:
+    """The spec of a value before and after an iteration, which gives `given`."""
+    after = given.spec
+    if None not in (before.dtype, after.dtype) and before.dtype != after.dtype:
+        raise SpecTypeError(
+            f"while_loop: {start!r} becomes {given!r} in the body\n  write ops.astype in the body, or before the loop"
+        )
+    if before.shape is not None and after.shape is not None and len(before.shape) != len(after.shape):
+        raise SpecError(f"while_loop: {start!r} becomes {given!r} in the body: its rank differs")
+    if may_be(after.shape, before.shape) and _is_within(after.shape, before.shape):
+        return before
+    return intern_spec(before.dtype, _common_shape(before.shape, after.shape))
+
+
+def _is_within(shape: Shape, other: Shape) -> bool:
+    """Whether all arrays of the one shape have the other."""
+    if other is None:
+        return True
+    return shape is not None and all(b is None or a == b for a, b in zip(shape, other, strict=True))
