@@ -11,19 +11,18 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
-from operator import itemgetter
 from typing import Any, Final, cast, final
 
 import numpy as np
 
 from .._graph.exchange import FedArray, dlpack_device
 from .._graph.node import Node, Scalar
-from .._graph.op import ASSIGN, CURRENT, GROUP, ITEM, OUTPUT, READ, Op
-from .._graph.spec import ANY, ArraySpec
-from .._graph.variable import Variable, assigned_by, may_be
-from ..errors import KernelNotFoundError, SpecError, SpecTypeError
+from .._graph.spec import ANY
+from .._graph.variable import Variable, assigned_by
+from ..errors import KernelNotFoundError
 from .control import NO_CONTROLS, Control, is_kernel
 from .estimate import NOTHING, Estimate, Estimates
+from .host_kernels import HOST_KERNELS
 from .keys import exact_key
 from .program import CHECK_EVERY, Checkpoint, Placement, Program
 from .random_kernels import RANDOM_KERNELS
@@ -341,9 +340,12 @@ class _Lowering:
         control = self.controls.get(node)
         if control is not None:
             return Kind.KERNEL if is_kernel(control) else Kind.ASYNC, control, control.work
-        make = _HOST_KERNELS.get(node.op) or RANDOM_KERNELS.get(node.op.name)
+        make = HOST_KERNELS.get(node.op)
         if make is not None:
             return Kind.KERNEL, make(node), NOTHING
+        make = RANDOM_KERNELS.get(node.op.name)
+        if make is not None:
+            return Kind.KERNEL, make(node), self.estimates.of(node)
         assert where is not None, node
         if node.params or node.operands is not node.inputs:
             return self._asked(node, where)
@@ -380,48 +382,6 @@ _CALL_KINDS: Final = {"thread": Kind.THREAD, "inline": Kind.INLINE}
 
 def _draws(node: Node) -> bool:
     return node.op.name in RANDOM_KERNELS
-
-
-def _assignment(node: Node) -> Callable[..., Any]:
-    """Hands the value on; looks at it, if what it is was not known when the node was built."""
-    (operand,) = node.inputs
-    literal = operand.shape is not None and all(isinstance(dim, int) for dim in operand.shape)
-    if operand.dtype == node.dtype and literal and operand.shape == node.shape:
-        return _same
-    return partial(_fitting, node.spec)
-
-
-def _fitting(spec: ArraySpec, value: Any) -> Any:
-    """`value`, if a variable of that spec may have it.
-
-    Raises:
-        SpecTypeError, SpecError: its dtype or its shape differ.
-    """
-    dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
-    if str(dtype) != str(spec.dtype):
-        raise SpecTypeError(f"a {spec!r} was assigned a value of dtype {dtype or type(value).__name__}")
-    if not may_be(shape, spec.shape):
-        raise SpecError(f"a {spec!r} was assigned a value of shape {shape}")
-    return value
-
-
-_HOST_KERNELS: Final[dict[Op, Callable[[Node], Callable[..., Any]]]] = {
-    ASSIGN: _assignment,
-    CURRENT: lambda node: _same,
-    GROUP: lambda node: _nothing,
-    READ: lambda node: _same,
-    ITEM: lambda node: itemgetter(node.params["key"]),
-    OUTPUT: lambda node: itemgetter(node.params["index"]),
-}
-"""Kernels of ops that no backend computes."""
-
-
-def _nothing() -> None:
-    return None
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _from_dlpack(where: Placement, fed: FedArray) -> Any:

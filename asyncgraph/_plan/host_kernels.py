@@ -1,0 +1,56 @@
+"""Kernels of ops that no backend computes, since they compute nothing: they hand values on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final
+
+from .._graph.node import Node
+from .._graph.op import ASSIGN, CURRENT, GROUP, ITEM, OUTPUT, READ, Op
+from .._graph.spec import ArraySpec
+from .._graph.variable import may_be
+from ..errors import SpecError, SpecTypeError
+
+
+def _assignment(node: Node) -> Callable[..., Any]:
+    """Hands the value on; looks at it, if what it is was not known when the node was built."""
+    (operand,) = node.inputs
+    literal = operand.shape is not None and all(isinstance(dim, int) for dim in operand.shape)
+    if operand.dtype == node.dtype and literal and operand.shape == node.shape:
+        return _same
+    return partial(_fitting, node.spec)
+
+
+def _fitting(spec: ArraySpec, value: Any) -> Any:
+    """`value`, if a variable of that spec may have it.
+
+    Raises:
+        SpecTypeError, SpecError: its dtype or its shape differ.
+    """
+    dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
+    if str(dtype) != str(spec.dtype):
+        raise SpecTypeError(f"a {spec!r} was assigned a value of dtype {dtype or type(value).__name__}")
+    if not may_be(shape, spec.shape):
+        raise SpecError(f"a {spec!r} was assigned a value of shape {shape}")
+    return value
+
+
+def _nothing() -> None:
+    return None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+HOST_KERNELS: Final[dict[Op, Callable[[Node], Callable[..., Any]]]] = {
+    ASSIGN: _assignment,
+    CURRENT: lambda node: _same,
+    GROUP: lambda node: _nothing,
+    READ: lambda node: _same,
+    ITEM: lambda node: itemgetter(node.params["key"]),
+    OUTPUT: lambda node: itemgetter(node.params["index"]),
+}
+"""Makes the kernel of a node."""
