@@ -18,7 +18,19 @@ from asyncgraph.errors import SpecError, SpecOverflowError, SpecTypeError
 from asyncgraph.ops.indexing import at
 
 from .helpers import evaluate
-from .oracle import QUICK, SHAPES, Array, check, check_rows, integers, one_axis, placeholder, same, says_rowwise
+from .oracle import (
+    QUICK,
+    SHAPES,
+    Array,
+    check,
+    check_rows,
+    integers,
+    is_rowwise,
+    one_axis,
+    placeholder,
+    same,
+    says_rowwise,
+)
 from .strategies import DTYPES, arrays
 from .test_indexing import keys
 
@@ -214,6 +226,10 @@ def test_rows_are_apart_where_they_are_taken_whole_and_in_front(
         return getattr(at(x)[key], update)(y)
 
     assert check_rows(build, [integers((3, 4)), integers(shape)], carries) is apart
+
+
+def test_rows_are_not_apart_if_only_what_is_put_in_has_them() -> None:
+    assert not is_rowwise(lambda x, y: at(x)[:].set(y), [(1, 4), (3, 4)], [False, True])
 
 
 # -- along an axis -----------------------------------------------------------------------------------
