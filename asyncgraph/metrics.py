@@ -1,0 +1,102 @@
+"""Metrics: numbers that are gathered over many runs, in variables.
+
+    accuracy = ag.metrics.accuracy(logits, labels)
+    await session.run(accuracy.reset)
+    for images, classes in batches:
+        await session.run(accuracy.update, {x: images, labels: classes})
+    print((await session.run(accuracy.result)).results)
+
+Every row counts the same, so that a last batch that is smaller counts for less. Sums are kept in float64. Updates are
+transactions: any number of coroutines may make them at the same time, and none is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import nan
+from typing import TYPE_CHECKING, final
+
+from . import ops
+from ._graph.building import group, variable
+from ._graph.node import Node
+from ._graph.scopes import name_scope
+from ._graph.variable import Variable, may_be
+from .errors import SpecError
+from .ops._build import as_nodes, graph_of
+
+if TYPE_CHECKING:
+    from .ops._build import Operand
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Metric:
+    """A mean over runs.
+
+    Fields:
+        update: adds the values of a run; its own value is the mean with these.
+        result: the mean of what has been added in earlier runs: float64, NaN if that is nothing.
+        reset: forgets everything; without a value.
+        variables: what it is kept in: a sum, and the sum of weights. They are not trainable.
+    """
+
+    update: Node
+    result: Node
+    reset: Node
+    variables: tuple[Variable, Variable]
+
+
+def mean(values: Operand, weights: Operand | None = None, *, name: str = "mean") -> Metric:
+    """The mean of all elements of `values`, weighted by `weights`, which are broadcast to them.
+
+    Raises:
+        SpecError: the weights cannot be broadcast to the shape of the values.
+        SpecTypeError: these are no real numbers or booleans.
+    """
+    with graph_of("mean", (values, weights)), name_scope(name):
+        amounts = ops.astype(values, ops.float64)
+        each = ops.broadcast_like(1.0 if weights is None else ops.astype(weights, ops.float64), amounts)
+        total, count = (variable(ops.float64(0), one, trainable=False) for one in ("total", "count"))
+        new_total = total.assign_add(ops.sum(amounts * each))
+        new_count = count.assign_add(ops.sum(each))
+        return Metric(
+            update=_quotient(new_total, new_count, "update"),
+            result=_quotient(total, count, "result"),
+            reset=group(total.assign(0.0), count.assign(0.0), name="reset"),
+            variables=(total, count),
+        )
+
+
+def accuracy(
+    predictions: Operand, labels: Operand, weights: Operand | None = None, *, name: str = "accuracy"
+) -> Metric:
+    """How often a prediction is right: the `mean` of `is_right`."""
+    return mean(is_right(predictions, labels), weights, name=name)
+
+
+def is_right(predictions: Operand, labels: Operand) -> Node:
+    """For each label whether it is predicted: booleans of the shape of the labels.
+
+    Args:
+        predictions: the classes themselves, in the shape of the labels; or else, with one more axis at the end, a
+            number for each class, of which the largest is the prediction, and the first of these at a tie.
+        labels: classes. One-hot vectors become classes by `ops.argmax(labels, axis=-1)`.
+
+    Raises:
+        SpecError: the shapes do not fit, or a rank is not known.
+    """
+    predictions, labels = as_nodes("is_right", (predictions, labels))
+    if predictions.ndim is None or labels.ndim is None:
+        raise SpecError(f"is_right: the ranks of {predictions!r} and {labels!r} must be known")
+    if predictions.ndim == labels.ndim + 1:
+        predictions = ops.argmax(predictions, axis=-1)
+    if not may_be(predictions.shape, labels.shape):
+        raise SpecError(
+            f"is_right: {predictions!r} and {labels!r} have not the same shape, and nothing is broadcast here"
+        )
+    return ops.equal(predictions, labels)
+
+
+def _quotient(total: Node, count: Node, name: str) -> Node:
+    # Not 0 / 0, which warns.
+    return ops.where(count == 0, nan, total / ops.where(count == 0, 1.0, count), name=name)
