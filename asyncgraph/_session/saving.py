@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, cast, final
 import numpy as np
 
 from .._exec.calls import current_call
-from .._exec.notes import trim_traceback
+from .._exec.notes import forget_values, trim_traceback
 from .._exec.waiting import wait_shielded
 from .._graph.graph import Graph
 from .._graph.variable import Variable, may_be
@@ -247,7 +247,11 @@ def save_here(session: BlockingSession, saving: Saving) -> Path:
     with session.in_use():
         if not store.uninitialized.isdisjoint(variables):
             session.initialize(variables)
-        return saving.write(store.snapshot(), no_checkpoint)
+        try:
+            return saving.write(store.snapshot(), no_checkpoint)
+        except BaseException as error:
+            forget_values(error)
+            raise
 
 
 def restore_here(session: BlockingSession, restoring: Restoring) -> CheckpointHeader:

@@ -81,3 +81,39 @@ class Disk:
         self.calls.append(name)
         if len(self.calls) == self._fails:
             raise OSError(28, "No space left on device")
+
+
+class EndingOs:
+    """The system's own calls, `ends_after` of which the program is killed. Takes the place of `os`."""
+
+    def __init__(self, ends_after: float = float("inf")) -> None:
+        self.calls: list[str] = []
+        self._left = ends_after
+
+    def open(self, path: str, flags: int, mode: int = 0o777, /) -> int:
+        self._call("open")
+        return os.open(path, flags, mode)
+
+    def write(self, fd: int, data: memoryview, /) -> int:
+        self._call("write")
+        return os.write(fd, data[: max(1, len(data) // 2)])
+
+    def fsync(self, fd: int, /) -> None:
+        self._call("fsync")
+
+    def close(self, fd: int, /) -> None:
+        os.close(fd)  # As the system does when a program ends.
+        self._call("close")
+
+    def replace(self, source: str, target: str, /) -> None:
+        self._call("replace")
+        os.replace(source, target)
+
+    def unlink(self, path: str, /) -> None:
+        self._call("unlink")
+        os.unlink(path)
+
+    def _call(self, name: str) -> None:
+        if len(self.calls) >= self._left:
+            raise Killed
+        self.calls.append(name)
