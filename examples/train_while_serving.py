@@ -1,8 +1,8 @@
 """A trainer and 50 readers share one session, and no reader ever sees half an update.
 
-Each step changes the weights, their offset, and a fingerprint of both: one run, so one transaction. Each reader gets all
-of them and a prediction in one run, and computes the fingerprint itself. That the check can fail is shown by somebody who
-reads the weights in one run, and their fingerprint in another.
+Each step changes the weights, their offset, and a fingerprint of both: one run, so one transaction. Each reader gets
+all of them and a prediction in one run, and computes the fingerprint itself. That the check can fail is shown by
+somebody who reads the weights in one run, and their fingerprint in another.
 
 Prints:
     400 steps, and 50 readers who read meanwhile
@@ -78,7 +78,8 @@ async def main() -> None:
         for _ in range(READERS):
             tasks.create_task(read(session, readers))
         tasks.create_task(read_in_two_runs(session, readers))
-        while (await session.run([train, steps], {features: rows, labels: targets})).results[1] < STEPS - 1:
+        for _ in range(STEPS):
+            await session.run(train, {features: rows, labels: targets})
             await asyncio.sleep(0)
         readers.done = True
         served = (await session.run(chance, {features: rows})).results
