@@ -10,6 +10,7 @@ from __future__ import annotations
 from . import abc as abc
 from . import checkpoints as checkpoints
 from . import errors as errors
+from . import hooks as hooks
 from . import layers as layers
 from . import metrics as metrics
 from . import nn as nn
@@ -40,6 +41,9 @@ from ._session.args import RunOptions as RunOptions
 from ._session.blocking import BlockingSession as BlockingSession
 from ._session.config import SessionConfig as SessionConfig
 from ._session.delivery import RunFuture as RunFuture
+from ._session.hook import Hook as Hook
+from ._session.hook import RunContext as RunContext
+from ._session.monitored import MonitoredSession as MonitoredSession
 from ._session.session import Session as Session
 from ._session.statistics import SessionStatistics as SessionStatistics
 from ._session.values import RunMetadata as RunMetadata
@@ -57,9 +61,12 @@ __all__ = [
     "ArraySpec",
     "BlockingSession",
     "Graph",
+    "Hook",
+    "MonitoredSession",
     "Node",
     "Retry",
     "RunArgs",
+    "RunContext",
     "RunFuture",
     "RunMetadata",
     "RunOptions",
@@ -81,6 +88,7 @@ __all__ = [
     "global_step",
     "gradients",
     "group",
+    "hooks",
     "item",
     "launch",
     "layers",

@@ -15,7 +15,7 @@ ROWS = [
     {"_graph"},
     {"ops", "_gradients", "gradients", "control_flow", "_plan", "loading"},
     {"_exec", "tracing"},
-    {"_registry", "_session", "checkpoints"},
+    {"_registry", "_session", "checkpoints", "hooks", "_hooks"},
     {"asyncgraph"},
     {"__main__", "_doctor", "testing"},
 ]
