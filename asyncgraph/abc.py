@@ -41,6 +41,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from operator import itemgetter
 from types import ModuleType
 from typing import Any, ClassVar, Final, Protocol, cast, final
@@ -56,8 +57,8 @@ Kernel = Callable[..., Array]
 """Computes an op: called with the operands, in order, as arrays of its device and Python numbers.
 
 Its result is an array of the device, or a tuple or list of them for an op with several results. It may be an operand,
-or share memory with one, only where NumPy's may: for ops that pick, reshape or broadcast elements, `sum_to`, and
-`astype(copy=False)`; a caller may own and write anything else."""
+or share memory with one, only where NumPy's may: for ops that pick, reshape or broadcast elements, `sum_to`,
+`stop_gradient` and `astype(copy=False)`; a caller may own and write anything else."""
 
 
 class Spec(Protocol):
@@ -158,7 +159,8 @@ class Backend(ABC):
 
         Args:
             op: the name of a function of `asyncgraph.ops`; or "index", for `array[key]`, and "index_set", "index_add"
-                and "take_add", for what `asyncgraph.ops.at` builds.
+                and "take_add", for what `asyncgraph.ops.at` builds; or what gradients are built of: "stop_gradient",
+                "reshape_like", "size_of" and "split_like".
             params: what else the function was given, by the names of the standard's keywords, without what has the
                 standard's default; dtypes in NumPy's terms. Not to be changed.
             operands: specs of arrays; or a Python number (bool, int, float, complex), which the kernel will be
@@ -249,8 +251,8 @@ def array_api_kernel(
     """The function `op` of an Array API namespace as a kernel, with `params` as its keywords.
 
     `index` is `array[key]`, which the standard has for all axes or with a `...` only; `concat` and `stack` take their
-    operands as one list; dtypes become the namespace's own. `index_set`, `index_add`, `broadcast_like` and `sum_to` are
-    made of the standard's functions, which has none that adds up what is repeated, as `take_add` does.
+    operands as one list; dtypes become the namespace's own. What is no function of the standard is made of those, but
+    for `take_add`: it has none that adds up what is repeated.
 
     Args:
         namespace: NumPy's, or one like it.
@@ -265,7 +267,7 @@ def array_api_kernel(
     """
     made_of = _MADE_OF.get(op)
     if made_of is not None:
-        return made_of(namespace, params)
+        return made_of(namespace, params, device)
     function: Callable[..., Array] | None = getattr(namespace, op, None)
     if function is None:
         raise NotImplementedError(f"{namespace.__name__} has no function {op!r}")
@@ -286,13 +288,16 @@ def array_api_kernel(
     return lambda *arrays: function(*arrays, *positional, **options)
 
 
-def _index(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
+_Params = Mapping[str, object]
+
+
+def _index(namespace: ModuleType, params: _Params, device: object) -> Kernel:
     key = cast("tuple[object, ...]", params["key"])
     return itemgetter(key if Ellipsis in key else (*key, ...))
 
 
-def _index_set(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
-    pick = _index(namespace, params)
+def _index_set(namespace: ModuleType, params: _Params, device: object) -> Kernel:
+    pick = _index(namespace, params, device)
 
     def kernel(x: Array, y: Array) -> Array:
         made = namespace.asarray(x, copy=True)
@@ -302,8 +307,8 @@ def _index_set(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
     return kernel
 
 
-def _index_add(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
-    pick = _index(namespace, params)
+def _index_add(namespace: ModuleType, params: _Params, device: object) -> Kernel:
+    pick = _index(namespace, params, device)
 
     def kernel(x: Array, y: Array) -> Array:
         made = namespace.asarray(x, copy=True)
@@ -314,14 +319,21 @@ def _index_add(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
     return kernel
 
 
-def _broadcast_like(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
+def _broadcast_like(namespace: ModuleType, params: _Params, device: object) -> Kernel:
     def kernel(x: Array, like: Array) -> Array:
         return namespace.broadcast_to(x, like.shape)
 
     return kernel
 
 
-def _sum_to(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
+def _reshape_like(namespace: ModuleType, params: _Params, device: object) -> Kernel:
+    def kernel(x: Array, like: Array) -> Array:
+        return namespace.reshape(x, like.shape)
+
+    return kernel
+
+
+def _sum_to(namespace: ModuleType, params: _Params, device: object) -> Kernel:
     def kernel(x: Array, like: Array) -> Array:
         shape, wanted = x.shape, like.shape
         if shape == wanted:
@@ -333,11 +345,48 @@ def _sum_to(namespace: ModuleType, params: Mapping[str, object]) -> Kernel:
     return kernel
 
 
-_MADE_OF: Final[Mapping[str, Callable[[ModuleType, Mapping[str, object]], Kernel]]] = {
+def _size_of(namespace: ModuleType, params: _Params, device: object) -> Kernel:
+    given = cast("int | tuple[int, ...] | None", params.get("axis"))
+    dtype = _own_dtype(namespace, np.dtype(np.float64))
+
+    def kernel(x: Array) -> Array:
+        axes = range(len(x.shape)) if given is None else (given,) if isinstance(given, int) else given
+        return namespace.asarray(prod(x.shape[axis] for axis in axes), dtype=dtype, device=device)
+
+    return kernel
+
+
+def _split_like(namespace: ModuleType, params: _Params, device: object) -> Kernel:
+    axis = cast("int | None", params["axis"])
+
+    def kernel(x: Array, *parts: Array) -> tuple[Array, ...]:
+        before, end = (slice(None),) * ((axis or 0) % len(x.shape)), 0
+        split: list[Array] = []
+        for like in parts:
+            start, end = end, end + (prod(like.shape) if axis is None else like.shape[axis])
+            part = x[(*before, slice(start, end), ...)]
+            split.append(namespace.reshape(part, like.shape) if axis is None else part)
+        return tuple(split)
+
+    return kernel
+
+
+def _stop_gradient(namespace: ModuleType, params: _Params, device: object) -> Kernel:
+    def kernel(x: Array) -> Array:
+        return x
+
+    return kernel
+
+
+_MADE_OF: Final[Mapping[str, Callable[[ModuleType, _Params, object], Kernel]]] = {
     "broadcast_like": _broadcast_like,
     "index": _index,
     "index_add": _index_add,
     "index_set": _index_set,
+    "reshape_like": _reshape_like,
+    "size_of": _size_of,
+    "split_like": _split_like,
+    "stop_gradient": _stop_gradient,
     "sum_to": _sum_to,
 }
 """Kernels of ops that are no functions of the standard, but made of them."""

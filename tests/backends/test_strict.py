@@ -53,7 +53,7 @@ REFUSED = (
         "the standard leaves promotion between kinds open",
         "mixed",
         """bitwise_and bitwise_or bitwise_xor concat concat:axis equal index_add index_add:int index_set index_set:all
-        index_set:int not_equal stack subtract where""",
+        index_set:int not_equal split_like split_like:axis split_like:flat stack subtract where""",
     ),
     (
         "the standard converts no complex numbers to real ones",
