@@ -289,7 +289,7 @@ class Node:  # not final: `Variable` is one, and nothing else is
         def __setitem__(self, key: object, value: object) -> NoReturn:
             raise NodeValueError(
                 f"node[...] = value: {self!r} stands for a value that is never written\n"
-                "  build a new node: ops.where(mask, value, x), or ops.concat of parts of it"
+                "  build a new node: ops.at(x)[key].set(value), or ops.where(mask, value, x)"
             )
 
     def _first_dimension(self, what: str) -> int:
