@@ -160,7 +160,7 @@ class Backend(ABC):
         Args:
             op: the name of a function of `asyncgraph.ops`; or "index", for `array[key]`, and "index_set", "index_add"
                 and "take_add", for what `asyncgraph.ops.at` builds; or what gradients are built of: "stop_gradient",
-                "reshape_like", "size_of" and "split_like".
+                "reshape_like", "size_of", "split_like" and "where_larger".
             params: what else the function was given, by the names of the standard's keywords, without what has the
                 standard's default; dtypes in NumPy's terms. Not to be changed.
             operands: specs of arrays; or a Python number (bool, int, float, complex), which the kernel will be
@@ -378,6 +378,14 @@ def _stop_gradient(namespace: ModuleType, params: _Params, device: object) -> Ke
     return kernel
 
 
+def _where_larger(namespace: ModuleType, params: _Params, device: object) -> Kernel:
+    def kernel(x: Array, a: Array, b: Array) -> Array:
+        half, nothing = namespace.multiply(x, 0.5), namespace.zeros_like(x)
+        return namespace.where(a > b, x, namespace.where(a == b, half, nothing))
+
+    return kernel
+
+
 _MADE_OF: Final[Mapping[str, Callable[[ModuleType, _Params, object], Kernel]]] = {
     "broadcast_like": _broadcast_like,
     "index": _index,
@@ -388,6 +396,7 @@ _MADE_OF: Final[Mapping[str, Callable[[ModuleType, _Params, object], Kernel]]] =
     "split_like": _split_like,
     "stop_gradient": _stop_gradient,
     "sum_to": _sum_to,
+    "where_larger": _where_larger,
 }
 """Kernels of ops that are no functions of the standard, but made of them."""
 

@@ -18,7 +18,8 @@ from .._graph.node import Node
 from .._graph.op import OUTPUT
 from .._graph.scopes import current_scope, device
 from ..errors import GradientError, GraphError, SpecTypeError
-from .tables import no_row, row_of
+from .fitting import has_shape_of_value
+from .tables import Extent, Row, no_row, row_of
 
 Path = dict[Node, tuple[int, ...]]
 """The nodes that gradients come to, in their order: for each, the positions of the operands that they go on to."""
@@ -40,10 +41,10 @@ def backward(
     sums = _Sums()
     for y, seed in zip(ys, seeds, strict=True):
         if y in path:
-            sums.add(y, 0, _seed(y, seed))
+            sums.add(y, 0, _seed(y, seed), seed is not None)
     for node in reversed(path):
         _carry(node, path[node], sums)
-    return [sums.of(x).get(0) for x in xs]
+    return [sums.full(x).get(0) for x in xs]
 
 
 @final
@@ -52,20 +53,38 @@ class _Sums:
 
     Fields:
         _gradients: for each node, the gradients of its values, by their index; of most the one of index 0.
+        _to_broadcast: nodes whose gradient may have a smaller shape than they, to be broadcast to theirs.
     """
 
     def __init__(self) -> None:
         self._gradients: Final[dict[Node, dict[int, Node]]] = {}
+        self._to_broadcast: Final[set[Node]] = set()
 
-    def add(self, node: Node, index: int, gradient: Node) -> None:
-        """One more part of the gradient of a value."""
+    def add(self, node: Node, index: int, gradient: Node, is_full: bool = True) -> None:
+        """One more part of the gradient of a value; `is_full` says that it has the value's shape."""
         gradients = self._gradients.setdefault(node, {})
         known = gradients.get(index)
         gradients[index] = gradient if known is None else known + gradient
+        if is_full or (gradient.shape is not None and gradient.shape == node.shape and None not in gradient.shape):
+            self._to_broadcast.discard(node)
+        elif known is None:
+            self._to_broadcast.add(node)
 
-    def of(self, node: Node) -> dict[int, Node]:
+    def as_they_are(self, node: Node) -> dict[int, Node]:
         """The gradients of the values of a node that have any."""
         return self._gradients.get(node, {})
+
+    def is_full(self, node: Node) -> bool:
+        """Whether they have the shapes of these values."""
+        return node not in self._to_broadcast
+
+    def full(self, node: Node) -> dict[int, Node]:
+        """The gradients of the values of a node that have any, in the shapes of these."""
+        gradients = self.as_they_are(node)
+        if node in self._to_broadcast:
+            self._to_broadcast.remove(node)
+            gradients[0] = ops.broadcast_like(gradients[0], node)
+        return gradients
 
 
 def _path(ys: Sequence[Node], xs: Sequence[Node], stop: Collection[Node]) -> Path:
@@ -106,7 +125,7 @@ def _has_gradient(node: Node) -> bool:
 
 def _seed(y: Node, given: object) -> Node:
     if given is None:
-        return ops.ones_like(y)
+        return ops.ones((), dtype=y.dtype)
     operand = y.graph.operand(given, "gradients")
     seed = operand if isinstance(operand, Node) else y.graph.constant(operand)
     if seed.dtype is not None and y.dtype is not None and not np.can_cast(seed.dtype, y.dtype, "same_kind"):
@@ -116,14 +135,15 @@ def _seed(y: Node, given: object) -> Node:
 
 def _carry(node: Node, positions: tuple[int, ...], sums: _Sums) -> None:
     """Carries the gradient of a node, if there is one, on to its operands."""
-    gradients = sums.of(node)
-    if not gradients or not positions:
+    if not sums.as_they_are(node) or not positions:
         return
     row = row_of(node)
     if row is None:
         raise no_row(node)
     try:
         with _where(node):
+            gradients = sums.as_they_are(node) if _takes(row, node, positions, sums) else sums.full(node)
+            gives_full = row.extent is not Extent.SPREAD and sums.is_full(node)
             made = row.build(node, gradients, positions)
     except GradientError:
         raise
@@ -136,7 +156,16 @@ def _carry(node: Node, positions: tuple[int, ...], sums: _Sums) -> None:
             if node.op is OUTPUT:
                 sums.add(operand, cast(int, node.params["index"]), gradient)
             else:
-                sums.add(operand, 0, _fitted(gradient, operand))
+                sums.add(operand, 0, _fitted(gradient, operand), gives_full)
+
+
+def _takes(row: Row, node: Node, positions: tuple[int, ...], sums: _Sums) -> bool:
+    """Whether the gradient of a node can be given to its row as it is."""
+    if sums.is_full(node):
+        return True
+    if row.extent is Extent.SAME:
+        return all(has_shape_of_value(node, at) for at in positions)
+    return row.extent is Extent.SPREAD and sums.as_they_are(node)[0].ndim in (0, node.ndim)
 
 
 def _where(node: Node) -> AbstractContextManager[object]:

@@ -11,15 +11,15 @@ it is infinite, as for `sqrt` at 0. A NaN is neither of two that are compared, a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import log
-from typing import Any, Final
+from typing import Final
 
 from .. import ops
 from .._graph.node import Node, Scalar
+from ..ops._build import build
 from .fitting import Operand, conjugate, summed
-from .tables import GRADIENTS, NOWHERE, Row, Rule, by_operand, identity
-
-_Compare = Callable[[Any, Any], Node]
+from .tables import GRADIENTS, NOWHERE, Extent, Row, Rule, by_operand, identity
 
 
 def _is_real(x: Node) -> bool:
@@ -163,27 +163,30 @@ def _remainder(y: Node, a: Operand, b: Node) -> Node:
 # -- chosen by comparison ----------------------------------------------------------------------------
 
 
-def _chosen(gradient: Node, wins: _Compare, one: Operand, other: Operand) -> Node:
-    """`gradient` where `one` wins over `other`, half of it where they are equal, and 0 elsewhere."""
-    return ops.where(wins(one, other), gradient, ops.where(ops.equal(one, other), gradient * 0.5, 0))
+def _chosen(gradient: Node, larger: Operand, smaller: Operand) -> Node:
+    """`gradient` where the one is larger than the other, half of it where they are equal, and 0 elsewhere."""
+    return build("where_larger", (gradient, larger, smaller))
 
 
-def _winner(wins: _Compare) -> Rule:
-    """The rule of both operands of an op that gives the one which wins."""
+def _maximum(gradient: Node, node: Node, position: int) -> Node:
+    return summed(_chosen(gradient, node.operands[position], node.operands[1 - position]), node, position)
 
-    def rule(gradient: Node, node: Node, position: int) -> Node:
-        return summed(_chosen(gradient, wins, node.operands[position], node.operands[1 - position]), node, position)
 
-    return rule
+def _minimum(gradient: Node, node: Node, position: int) -> Node:
+    return summed(_chosen(gradient, node.operands[1 - position], node.operands[position]), node, position)
 
 
 def _clip(gradient: Node, node: Node, position: int) -> Node:
     x, low, high = node.operands
     larger = ops.maximum(x, low)
     if position == 2:
-        return summed(_chosen(gradient, ops.less, high, larger), node, position)
-    of_larger = _chosen(gradient, ops.less, larger, high)
-    return summed(_chosen(of_larger, ops.greater, *((low, x) if position else (x, low))), node, position)
+        return summed(_chosen(gradient, larger, high), node, position)
+    of_larger = _chosen(gradient, high, larger)
+    return summed(_chosen(of_larger, *((low, x) if position else (x, low))), node, position)
+
+
+def _where_larger(gradient: Node, node: Node, position: int) -> Node:
+    return summed(_chosen(gradient, *node.operands[1:]), node, position)
 
 
 def _where(gradient: Node, node: Node, position: int) -> Node:
@@ -194,27 +197,29 @@ def _where(gradient: Node, node: Node, position: int) -> Node:
 
 # -- the table ---------------------------------------------------------------------------------------
 
+_row = partial(by_operand, extent=Extent.SAME)
 _ROWS: Final[dict[str, Row]] = {
-    **{op: by_operand(_times(derivative)) for op, derivative in _DERIVATIVES.items()},
-    **{op: by_operand(_over(reciprocal)) for op, reciprocal in _RECIPROCALS.items()},
-    **{op: by_operand(_times(first), _times(second)) for op, (first, second) in _PARTIALS.items()},
-    "abs": by_operand(_abs),
-    "add": by_operand(_passed, _passed),
-    "astype": by_operand(identity),
-    "clip": by_operand(_clip, _clip, _clip),
-    "conj": by_operand(_conj),
-    "copysign": by_operand(_times(_copysign), None),
-    "divide": by_operand(_over(_divisor), _times(_by_divisor)),
-    "imag": by_operand(_imag),
-    "maximum": by_operand(_winner(ops.greater), _winner(ops.greater)),
-    "minimum": by_operand(_winner(ops.less), _winner(ops.less)),
-    "negative": by_operand(_negative),
-    "positive": by_operand(identity),
-    "real": by_operand(identity),
-    "remainder": by_operand(_passed, _times(_remainder)),
-    "sign": by_operand(_sign),
-    "subtract": by_operand(_passed, _negative),
-    "where": by_operand(None, _where, _where),
+    **{op: _row(_times(derivative)) for op, derivative in _DERIVATIVES.items()},
+    **{op: _row(_over(reciprocal)) for op, reciprocal in _RECIPROCALS.items()},
+    **{op: _row(_times(first), _times(second)) for op, (first, second) in _PARTIALS.items()},
+    "abs": _row(_abs),
+    "add": _row(_passed, _passed),
+    "astype": _row(identity),
+    "clip": _row(_clip, _clip, _clip),
+    "conj": _row(_conj),
+    "copysign": _row(_times(_copysign), None),
+    "divide": _row(_over(_divisor), _times(_by_divisor)),
+    "imag": _row(_imag),
+    "maximum": _row(_maximum, _maximum),
+    "minimum": _row(_minimum, _minimum),
+    "negative": _row(_negative),
+    "positive": _row(identity),
+    "real": _row(identity),
+    "remainder": _row(_passed, _times(_remainder)),
+    "sign": _row(_sign),
+    "subtract": _row(_passed, _negative),
+    "where": _row(None, _where, _where),
+    "where_larger": _row(_where_larger, None, None),
 }
 GRADIENTS.update(_ROWS)
 

@@ -19,12 +19,19 @@ def summed(gradient: Node, node: Node, position: int) -> Node:
     """`gradient`, of the shape of all operands of `node` once they are broadcast, summed to that of one of them."""
     x = node.operands[position]
     assert isinstance(x, Node)
-    return summed_to(gradient, x, *[shape_of(one) for one in node.operands if one is not x])
+    return gradient if has_shape_of_value(node, position) else ops.sum_to(gradient, x)
 
 
-def summed_to(gradient: Node, x: Node, *others: Shape) -> Node:
-    """`gradient`, of the shape of `x` once that is broadcast with `others`, summed to that of `x`."""
-    return gradient if all(_fits_into(other, x.shape) for other in others) else ops.sum_to(gradient, x)
+def summed_to(gradient: Node, x: Node, other: Shape) -> Node:
+    """`gradient`, of the shape of `x` once that is broadcast with another, summed to that of `x`."""
+    return gradient if _fits_into(other, x.shape) else ops.sum_to(gradient, x)
+
+
+def has_shape_of_value(node: Node, position: int) -> bool:
+    """Whether an operand of a node that broadcasts its operands has the shape of its value, in every run."""
+    x = node.operands[position]
+    shape = shape_of(x)
+    return all(_fits_into(shape_of(one), shape) for one in node.operands if one is not x)
 
 
 def shape_of(operand: Operand) -> Shape:
@@ -59,18 +66,12 @@ def _stays(dim: Dim, by: Dim) -> bool:
 
 
 def expanded(gradient: Node, node: Node) -> Node:
-    """`gradient`, of the shape of a reduction, with the reduced axes as dimensions of 1."""
+    """`gradient`, of the shape of a reduction or one number, with the reduced axes as dimensions of 1."""
     axis = cast(Axes, node.params.get("axis"))
-    # Without an axis it has rank 0 and can be broadcast as it is.
-    if node.params.get("keepdims") or axis is None or axis == ():
+    # Without an axis it has rank 0, and can be broadcast as it is.
+    if node.params.get("keepdims") or axis is None or axis == () or gradient.ndim == 0:
         return gradient
     return ops.expand_dims(gradient, axis)
-
-
-def spread(gradient: Node, node: Node) -> Node:
-    """`gradient`, of the shape of a reduction, for every element that was reduced."""
-    (x,) = node.inputs
-    return ops.broadcast_like(expanded(gradient, node), x)
 
 
 def reduced_count(node: Node) -> int | Node:

@@ -12,8 +12,8 @@ from typing import cast
 from .. import ops
 from .._graph.node import Node
 from .._graph.rules.shapes import Axes
-from .fitting import conjugate, expanded, reduced_count, spread
-from .tables import GRADIENTS, NOWHERE, by_operand
+from .fitting import conjugate, expanded, reduced_count
+from .tables import GRADIENTS, NOWHERE, Extent, by_operand
 
 
 def _axis(node: Node) -> Axes:
@@ -29,11 +29,11 @@ def _divided(gradient: Node, count: float | Node) -> Node:
 
 
 def _sum(gradient: Node, node: Node, position: int) -> Node:
-    return spread(gradient, node)
+    return expanded(gradient, node)
 
 
 def _mean(gradient: Node, node: Node, position: int) -> Node:
-    return spread(_divided(gradient, reduced_count(node)), node)
+    return expanded(_divided(gradient, reduced_count(node)), node)
 
 
 def _extreme(gradient: Node, node: Node, position: int) -> Node:
@@ -77,8 +77,8 @@ def _prod(gradient: Node, node: Node, position: int) -> Node:
     return expanded(gradient, node) * conjugate(product)
 
 
-GRADIENTS["sum"] = by_operand(_sum)
-GRADIENTS["mean"] = by_operand(_mean)
+GRADIENTS["sum"] = by_operand(_sum, extent=Extent.SPREAD)
+GRADIENTS["mean"] = by_operand(_mean, extent=Extent.SPREAD)
 GRADIENTS["max"] = GRADIENTS["min"] = by_operand(_extreme)
 GRADIENTS["var"] = by_operand(_var)
 GRADIENTS["std"] = by_operand(_std)

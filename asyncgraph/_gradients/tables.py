@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import partial
 from typing import Any, Final, final
 
@@ -13,8 +14,8 @@ from ..errors import GradientError
 Rule = Callable[[Node, Node, int], Node | None]
 """Builds the gradient of one operand: given that of a node's value, the node, and the operand's position.
 
-Its shape is that of the operand, in every run; its dtype need not be. `None` where the operand's dtype leaves nothing
-to differentiate.
+Its shape is that of the operand, in every run, as the row's extent says; its dtype need not be. `None` where the
+operand's dtype leaves nothing to differentiate.
 """
 
 Build = Callable[[Node, Mapping[int, Node], Sequence[int]], Sequence[Node | None]]
@@ -22,6 +23,18 @@ Build = Callable[[Node, Mapping[int, Node], Sequence[int]], Sequence[Node | None
 
 A value without a gradient does not matter to what is differentiated. There is always one that has one.
 """
+
+
+class Extent(Enum):
+    """Whether gradients have the shapes of what they are taken by, or are only to be broadcast to them.
+
+    The gradient of a sum is one number for all that was summed: written out, it would be copied for nothing, since
+    what comes next multiplies it by something of that shape, most of the time.
+    """
+
+    FULL = "it is given what has the value's shape, and gives what has the operands'"
+    SAME = "if the operands have the value's shape, it may be given what is broadcast to it, and gives the like"
+    SPREAD = "it may be given what is broadcast to the value's shape, of the value's rank or of 0, and gives the like"
 
 
 @final
@@ -33,10 +46,12 @@ class Row:
         build: builds the gradients of operands.
         reaches: the positions of the operands that it builds gradients of; `None` for all. The others make no
             difference to the value when they change by little, as the condition of `where`.
+        extent: the shapes of what it takes and gives.
     """
 
     build: Build
     reaches: Collection[int] | None = None
+    extent: Extent = Extent.FULL
 
 
 GRADIENTS: Final[dict[str, Row]] = {}
@@ -52,9 +67,9 @@ def row_of(node: Node) -> Row | None:
     return GRADIENTS.get(node.op.name) if call is None else USER_GRADIENTS.get(call.function)
 
 
-def by_operand(*rules: Rule | None) -> Row:
+def by_operand(*rules: Rule | None, extent: Extent = Extent.FULL) -> Row:
     """The row of an op with one value, from a rule for each operand; `None` for those that it does not reach."""
-    return Row(partial(_each, rules), frozenset([at for at, rule in enumerate(rules) if rule is not None]))
+    return Row(partial(_each, rules), frozenset([at for at, rule in enumerate(rules) if rule is not None]), extent)
 
 
 def for_all(rule: Rule) -> Row:

@@ -99,6 +99,10 @@ def _where(xp: Namespace, condition: Array, x1: Array, x2: Array) -> Array:
     return xp.where(as_array(xp, _truth(xp, condition)), x1, x2)
 
 
+def _where_larger(xp: Namespace, x: Array, a: Array, b: Array) -> Array:
+    return xp.where(xp.greater(a, b), x, xp.where(xp.equal(a, b), xp.multiply(x, 0.5), 0))
+
+
 # -- reductions --------------------------------------------------------------------------------------
 
 
@@ -243,5 +247,6 @@ ADAPTED: Final[dict[str, Callable[..., Array]]] = {
     "var": partial(_spread, "var"),
     "vecdot": _vecdot,
     "where": _where,
+    "where_larger": _where_larger,
 }
 """Computes an op: called with CuPy's namespace, the operands, and the op's params as keywords."""

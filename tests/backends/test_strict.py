@@ -40,7 +40,8 @@ REFUSED = (
         "the standard has it for real numbers alone",
         "complex",
         """argmax argmax:axis argmin argmin:axis clip clip:number greater greater_equal less less:number less_equal max
-        max:axis maximum min min:axis minimum std std:axis std:correction var var:axis""",
+        max:axis maximum min min:axis minimum std std:axis std:correction var var:axis
+        where_larger where_larger:number""",
     ),
     ("the standard has it for complex numbers alone", "bool int limits float special", "imag"),
     ("the standard has it for booleans alone", "int limits float complex special", "logical_not"),
@@ -53,7 +54,7 @@ REFUSED = (
         "the standard leaves promotion between kinds open",
         "mixed",
         """bitwise_and bitwise_or bitwise_xor concat concat:axis equal index_add index_add:int index_set index_set:all
-        index_set:int not_equal split_like split_like:axis split_like:flat stack subtract where""",
+        index_set:int not_equal split_like split_like:axis split_like:flat stack subtract where where_larger""",
     ),
     (
         "the standard converts no complex numbers to real ones",

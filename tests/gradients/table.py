@@ -10,7 +10,7 @@ import numpy as np
 
 from asyncgraph import ops
 from asyncgraph._gradients.fitting import reshaped
-from asyncgraph.ops._build import build_several
+from asyncgraph.ops._build import build, build_several
 
 Array = np.ndarray[Any, Any]
 Shapes = tuple[tuple[int, ...], ...]
@@ -127,6 +127,9 @@ CASES: Final[dict[str, Case]] = {
     "clip": Case("clip", ops.clip, THREE, (apart, between(-0.35, -0.3), between(0.62, 0.64))),
     "clip-numbers": Case("clip", lambda x: ops.clip(x, -0.3, 0.7), ONE, apart),
     "where": Case("where", lambda c, a, b: ops.where(c > 0, a, b), THREE),
+    "where_larger": Case(
+        "where_larger", lambda *xs: build("where_larger", xs), THREE, (SOME, apart, between(0.02, 0.04))
+    ),
     "where-number": Case("where", lambda x: ops.where(x > 0, x, 1), ONE, apart),
     # Data types
     "astype": Case("astype", lambda x: ops.astype(x, "complex128"), ONE),

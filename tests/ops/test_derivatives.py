@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from asyncgraph import stop_gradient
 from asyncgraph._graph.graph import Graph
 from asyncgraph._graph.node import Node
 from asyncgraph._graph.spec import ArraySpec
-from asyncgraph.errors import SpecError
+from asyncgraph.errors import SpecError, SpecTypeError
 from asyncgraph.ops._build import build, build_several
 
 from .oracle import QUICK, SHAPES, Array, axes, check, check_rows, integers, is_rowwise, placeholder
@@ -31,6 +32,23 @@ def test_stop_gradient_is_the_identity_and_leaves_rows_apart(data: st.DataObject
     check(data, stop_gradient, np.asarray, x)
     if x.ndim and len(x) > 1:
         assert check_rows(stop_gradient, [integers(x.shape)], [True])
+
+
+@QUICK
+@given(data=st.data())
+def test_where_larger_is_numpys_where_twice(data: st.DataObject) -> None:
+    shapes = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, min_side=0, max_side=3)).input_shapes
+    a, b = [data.draw(arrays(st.just(shape))) for shape in shapes[1:]]
+    x = data.draw(
+        st.sampled_from(["float16", "float32", "float64", "complex64", "complex128"]).flatmap(
+            lambda dtype: hnp.arrays(dtype, shapes[0])
+        )
+    )
+
+    def numpys(x: Array, a: Array, b: Array) -> Array:
+        return np.where(np.greater(a, b), x, np.where(np.equal(a, b), x * 0.5, 0))
+
+    check(data, lambda *nodes: build("where_larger", nodes), numpys, x, a, b)
 
 
 @QUICK
@@ -78,6 +96,8 @@ def test_what_can_never_have_the_shape_is_refused_when_it_is_built() -> None:
             reshape_like(x, y)
         with pytest.raises(SpecError, match="axis 2 is out of bounds"):
             build("size_of", (x,), {"axis": 2})
+        with pytest.raises(SpecTypeError, match="there is no half of int64"):
+            build("where_larger", ([1], x, x))
         with pytest.raises(SpecError, match="axis 2 is out of bounds"):
             build_several("split_like", (x, x), {"axis": 2})
 

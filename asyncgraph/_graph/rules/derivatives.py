@@ -1,4 +1,7 @@
-"""What gradients are built of besides the vocabulary: the identity that stops them, and shapes as they are in a run."""
+"""What gradients are built of besides the vocabulary.
+
+That is the identity that stops them, shapes as they are in a run, and what goes to one side of a comparison.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 
-from ...errors import SpecError
+from ...errors import SpecError, SpecTypeError
 from ..spec import ArraySpec, DType, intern_spec
 from .dtypes import dtype_of
 from .register import register
 from .rows import broadcast_rowwise, never_rowwise
-from .shapes import Axes, normalize_axes, normalize_axis, shape_of
+from .shapes import Axes, broadcast_shapes, normalize_axes, normalize_axis, shape_of
 from .tables import Cost
 
 if TYPE_CHECKING:
@@ -27,6 +30,14 @@ def stop_gradient_spec(op: str, operands: Operands, params: Params) -> ArraySpec
     """The operand's own spec: the value is the operand's."""
     (x,) = operands
     return intern_spec(dtype_of(x), shape_of(x))
+
+
+def where_larger_spec(op: str, operands: Operands, params: Params) -> ArraySpec:
+    """The first operand where the second is larger than the third, half of it where they are equal, and 0 elsewhere."""
+    dtype = dtype_of(operands[0])
+    if dtype is not None and dtype.kind not in "fc":
+        raise SpecTypeError(f"there is no half of {dtype}")
+    return intern_spec(dtype, broadcast_shapes([shape_of(one) for one in operands]))
 
 
 def size_of_spec(op: str, operands: Operands, params: Params) -> ArraySpec:
@@ -62,6 +73,7 @@ def _size(operand: ArraySpec | Scalar) -> int | None:
 
 
 register("stop_gradient", stop_gradient_spec, broadcast_rowwise, Cost.FREE, views=(0,))
+register("where_larger", where_larger_spec, broadcast_rowwise, Cost.CHEAP)
 register("size_of", size_of_spec, never_rowwise, Cost.FREE)
 register("reshape_like", reshape_like_spec, never_rowwise, Cost.MOVE, views=(0,))
 register("split_like", split_like_spec, never_rowwise, Cost.FREE, views=(0,))

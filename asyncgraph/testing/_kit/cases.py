@@ -313,6 +313,10 @@ _CASES: Final[dict[str, Case]] = {
     "split_like:axis": _of_two("split_like", _split(-1), (((2, 1), (2, 3)), ((2, 1, 2), (2, 1, 0)))),
     "split_like:flat": _of_two("split_like", _split(None), (((2, 3), (3,)), ((), ()))),
     "stop_gradient": _of_one("stop_gradient", _itself("stop_gradient"), edges=EDGES),
+    "where_larger": _of_two(
+        "where_larger", lambda xp, x, y: _itself("where_larger")(xp, xp.add(x, y), x, y), edges=("special",)
+    ),
+    "where_larger:number": _of_one("where_larger", lambda xp, x: _itself("where_larger")(xp, x, x, 0)),
     "tril": _of_one("tril", _over("tril", k=1), _MATRICES),
     "triu": _of_one("triu", _over("triu"), _MATRICES),
     "meshgrid": _of_one("meshgrid", lambda xp, x: xp.meshgrid(x, x[1:], indexing="ij"), (((3,),), ((1,),))),

@@ -70,6 +70,10 @@ def _split_like(x: _Array, *parts: _Array, axis: int | None) -> list[_Array]:
     return split if axis is not None else [np.reshape(one, like.shape) for one, like in zip(split, parts, strict=True)]
 
 
+def _where_larger(x: _Array, a: _Array, b: _Array) -> _Array:
+    return np.where(a > b, x, np.where(a == b, x * 0.5, 0))
+
+
 NUMPY: Final[Any] = SimpleNamespace(
     **vars(np),
     at=_At,
@@ -79,5 +83,6 @@ NUMPY: Final[Any] = SimpleNamespace(
     split_like=_split_like,
     stop_gradient=np.asarray,
     sum_to=_sum_to,
+    where_larger=_where_larger,
 )
 """A namespace."""
