@@ -1,4 +1,4 @@
-"""Gradients: integers, square roots at zero, and what was broadcast."""
+"""Gradients: integers, square roots at zero, what was broadcast, and what optimizers remember of them."""
 
 from __future__ import annotations
 
@@ -95,3 +95,44 @@ async def test_ag_195_a_value_used_twice_has_the_sum_of_both_gradients() -> None
         (slope,) = ag.gradients(x * x + 3 * x, x)
 
     assert await run(graph, slope, {x: 2.0}) == 7.0
+
+
+@pytest.mark.parametrize("kind", [ag.optimizers.Adam, ag.optimizers.Momentum])
+async def test_ag_196_what_an_optimizer_remembers_goes_by_the_variable_and_not_by_the_order(kind: Any) -> None:
+    """https://github.com/tensorflow/tfjs/issues/8379."""
+    results: list[Any] = []
+    for second in (slice(None), slice(None, None, -1)):
+        with ag.Graph() as graph:
+            variables = ag.variable([1.0, 2.0]), ag.variable([3.0, 4.0, 5.0])
+            fed = ag.placeholder("float64", (2,)), ag.placeholder("float64", (3,))
+            pairs, optimizer = list(zip(fed, variables, strict=True)), kind(0.1)
+            steps = [optimizer.apply_gradients(pairs), optimizer.apply_gradients(pairs[second])]
+        async with ag.Session(graph) as session:
+            await session.run(steps[0], dict(zip(fed, ([0.1, 0.2], [0.3, 0.4, 0.5]), strict=True)))
+            await session.run(steps[1], dict(zip(fed, ([-1.0, 2.0], [-3.0, 4.0, -5.0]), strict=True)))
+            results.append((await session.run(variables)).results)
+
+    assert [one.tobytes() for one in results[0]] == [one.tobytes() for one in results[1]]
+
+
+async def test_ag_197_rows_that_are_taken_twice_are_added_up_before_they_are_applied() -> None:
+    """https://github.com/Qihoo360/tensornet/issues/29, https://github.com/ooples/AiDotNet/pull/1526."""
+    with ag.Graph() as graph:
+        w = ag.variable([0.0])
+        loss = ops.sum(ops.take(w, [0, 0]))
+        step = ag.optimizers.Adagrad(1.0, initial=0.0, epsilon=0.0).minimize(loss)
+
+    async with ag.Session(graph) as session:
+        await session.run(step)
+        assert (await session.run(w)).results.tolist() == [-1.0]
+
+
+def test_ag_197_a_variable_that_is_listed_twice_is_an_error_that_names_it() -> None:
+    """https://github.com/Qihoo360/tensornet/issues/29."""
+    with ag.Graph():
+        w = ag.variable([0.0], name="w")
+        optimizer = ag.optimizers.SGD(1.0)
+        with pytest.raises(ValueError, match="given more than once: 'w'"):
+            optimizer.minimize(ops.sum(w), [w, w])
+        with pytest.raises(ValueError, match="given more than once: 'w'"):
+            optimizer.apply_gradients([(w * 1.0, w), (w * 2.0, w)])

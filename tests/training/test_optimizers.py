@@ -99,7 +99,7 @@ async def test_float32_stays_float32_to_its_precision(make: Callable[[], Optimiz
             await session.run(step, {g: one.astype("float32")})
         found = (await session.run(w)).results
 
-    assert {one.dtype.name for one in graph.variables if not one.name.endswith("iterations")} == {"float32"}
+    assert {str(one.dtype) for one in graph.variables if not one.name.endswith("iterations")} == {"float32"}
     np.testing.assert_allclose(found, rule(start, gradients), rtol=1e-5, atol=1e-6)
 
 
