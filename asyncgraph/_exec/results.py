@@ -72,14 +72,14 @@ def _lent(value: Any, fetched: Fetched, frame: Frame) -> Any:
 
 
 def _view(value: Any, fetched: Fetched, frame: Frame) -> Any:
-    if isinstance(value, np.ndarray) and _is_wasteful(cast("_Array", value)):
+    if isinstance(value, np.ndarray) and is_wasteful(cast("_Array", value)):
         return _copied(value, fetched, frame)
     return _callers(value, fetched, frame)
 
 
 def _is_lent(value: Any, fetched: Fetched, frame: Frame) -> bool:
     """Whether it shows memory of a feed or a constant, and is not copied for being wasteful."""
-    if not isinstance(value, np.ndarray) or _is_wasteful(cast("_Array", value)):
+    if not isinstance(value, np.ndarray) or is_wasteful(cast("_Array", value)):
         return False
     return any(_may_share(cast("_Array", value), frame[slot]) for slot in fetched.lenders)
 
@@ -91,7 +91,7 @@ def _may_share(value: _Array, lender: Any) -> bool:
     return not isinstance(lender, (np.generic, int, float, complex))
 
 
-def _is_wasteful(view: _Array) -> bool:
+def is_wasteful(view: _Array) -> bool:
     """Whether a view keeps much more memory alive than it shows, or shows one element several times."""
     base = view.base
     if isinstance(base, np.ndarray):

@@ -67,6 +67,19 @@ class Turn:
         self._waiting.append(work)
         self._mark()
 
+    def comes(self, seconds: float) -> Future[Any]:
+        """To be awaited by who then does work that takes so long: a turn has time for that, and has counted it."""
+        come = self.create_future()
+
+        def tell() -> bool:
+            if not come.done():
+                self.charge(seconds)
+                come.set_result(None)
+            return False
+
+        self.wait(tell)
+        return come
+
     def do(self, work: Slice) -> None:
         """Has work done now, as far as the budget goes, and the rest in the next turns.
 

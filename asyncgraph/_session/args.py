@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, final, overload
@@ -84,6 +84,8 @@ _ELSEWHERE: Final = object()
 """In a key: the results are wanted where they are computed. No name of a node, as those are keys of feeds."""
 _STORED: Final = object()
 """In a key, the last: what is fed is assigned."""
+_INITIALIZED: Final = object()
+"""In a key, the last: what is fetched are variables, which get their first values."""
 
 
 @final
@@ -222,7 +224,7 @@ _set_options: Final[Any] = _slots["options"].__set__
 
 key_of: Final[Callable[[RunArgs[Any]], tuple[object, ...]]] = _slots["_key"].__get__
 """The fetches and feed keys as they were written: leaves of the fetches, `None`, keys of the feeds; and
-`_ELSEWHERE`, if the results are not wanted on the host; and `_STORED`, if what is fed is assigned."""
+`_ELSEWHERE`, if the results are not wanted on the host; and `_STORED` or `_INITIALIZED`."""
 
 
 def to_store(values: Mapping[Any, Any]) -> RunArgs[list[Any]]:
@@ -235,6 +237,20 @@ def to_store(values: Mapping[Any, Any]) -> RunArgs[list[Any]]:
 def stores(args: RunArgs[Any]) -> bool:
     """Whether what is fed is assigned."""
     return key_of(args)[-1] is _STORED
+
+
+def to_initialize(
+    variables: Iterable[Any], feeds: Mapping[Any, Any] = _NO_FEEDS, timeout_s: float | None = None
+) -> RunArgs[list[Any]]:
+    """What gives variables that have no value their first one, all of them or none. They stay where they are."""
+    args = RunArgs[list[Any]]([*variables], feeds, RunOptions(timeout_s, results="device"))
+    _set_key(args, (*key_of(args), _INITIALIZED))
+    return args
+
+
+def initializes(args: RunArgs[Any]) -> bool:
+    """Whether variables get their first values."""
+    return key_of(args)[-1] is _INITIALIZED
 
 
 def refed(args: RunArgs[T], feeds: Mapping[Any, Any]) -> RunArgs[T]:

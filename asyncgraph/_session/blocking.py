@@ -24,7 +24,7 @@ from .._graph.graph import Graph
 from .._graph.variable import Variable
 from .._plan.compiler import no_checkpoint
 from ..errors import SessionClosedError, SessionError, SessionLoopError
-from .args import Feeds, Fetches, RunArgs, RunOptions, as_args, to_store
+from .args import Feeds, Fetches, RunArgs, RunOptions, as_args, to_initialize, to_store
 from .checkpoint_file import CheckpointHeader
 from .config import SessionConfig
 from .engine import Engine
@@ -167,7 +167,7 @@ class BlockingSession:
     def initialize(self, variables: Iterable[Variable] | None = None) -> None:
         """As `Session.initialize`."""
         wanted = self.graph.variables if variables is None else variables
-        self.run(RunArgs[Any](list(wanted), None, RunOptions(results="device")))
+        self.run(to_initialize(wanted))
 
     def replace(self, values: Mapping[Variable, object] | Mapping[str, object]) -> None:
         """As `Session.replace`."""

@@ -15,6 +15,7 @@ from .._exec.results import another
 from .._graph.exchange import FedArray, dlpack_device
 from .._graph.graph import Graph
 from .._graph.node import Node
+from .._graph.op import PLACEHOLDER
 from .._graph.variable import Variable
 from .._plan.compiler import compile_plan
 from .._plan.ownership import Owner
@@ -23,7 +24,7 @@ from .._plan.plan import Plan
 from .._plan.program import Checkpoint
 from .._registry import registry
 from ..errors import FeedError, FeedTypeError, FetchError, GraphError, SessionError
-from .args import RunArgs, key_of, leaves_in, refed, stores
+from .args import RunArgs, initializes, key_of, leaves_in, refed, stores, to_initialize
 from .config import SessionConfig
 from .feeds import FeedBinder, may_be_anything
 from .fetches import rebuild, resolve
@@ -147,7 +148,7 @@ class Engine:
     def is_planned(self, args: RunArgs[Any]) -> bool:
         """Whether `request` has the plan for `args` already."""
         request = self._requests.get(self.key(args))
-        return request is not None and not request.plan.is_outdated and self._is_initialized(request.plan)
+        return request is not None and not request.plan.is_outdated
 
     def plans_at_once(self, args: RunArgs[Any]) -> bool:
         """Whether the event loop may make that plan: a small one, for which no device has to be looked for."""
@@ -178,29 +179,29 @@ class Engine:
         if request is None or request.plan.is_outdated:
             fetches = self._fetched_nodes(args)
             feeds = self._fed_nodes(args.feeds)
-            plan = self._plan(fetches, dict(zip(feeds, fed_on, strict=True)), args, checkpoint)
+            fed = dict(zip(feeds, fed_on, strict=True))
+            once = initializes(args)
+            plan = (self._compiled if once else self._plan)(fetches, fed, args, checkpoint)
             request = Request(plan, fetches, feeds, fed_on, self.config.inline_budget_s)
-            self._requests.put(key, request)
+            if not once:
+                self._requests.put(key, request)
         return request
 
-    def request_to_run(self, args: RunArgs[Any], checkpoint: Checkpoint) -> Request:
-        """The request for `args`, to be run now: if variables have no value, with a plan of its own that computes them.
+    def first_values(self, plan: Plan, fed: Sequence[Any], timeout_s: float | None = None) -> RunArgs[Any] | None:
+        """What is to be run before `plan`, which is fed `fed`: it gives variables that `plan` reads their first values.
 
-        Raises: what `request` raises.
+        These may depend on placeholders, but on nothing else that is fed, as they stay. `None` if all have values.
         """
-        request = self.request(args, checkpoint)
-        if self._is_initialized(request.plan):
-            return request
-        fed_on = self._fed_on(args)
-        fetches = [resolve(leaf, self.graph) for leaf in leaves_in(key_of(args))]
-        feeds = self._fed_nodes(args.feeds)
-        fed = dict(zip(feeds, fed_on, strict=True))
-        plan = self._compiled(fetches, fed, args, checkpoint, self.store.uninitialized)
-        return Request(plan, fetches, feeds, fed_on, self.config.inline_budget_s)
-
-    def _is_initialized(self, plan: Plan) -> bool:
         values = self.store.values
-        return not plan.variables or all(one in values for one in plan.variables)
+        missing = [one for one in plan.variables if one not in values]
+        if not missing:
+            return None
+        given = {
+            node: value.value if isinstance(value, FedArray) else value
+            for node, value in zip(plan.program.feeds, fed, strict=True)
+            if node.op is PLACEHOLDER
+        }
+        return to_initialize(missing, given, timeout_s)
 
     def check(self, args: RunArgs[T]) -> RunArgs[T]:
         """`args` with the fed values as they will be run with, copied if they are to be: all that needs no plan.
@@ -243,7 +244,6 @@ class Engine:
         feeds: Mapping[Node, tuple[int, int] | None],
         args: RunArgs[Any],
         checkpoint: Checkpoint,
-        uninitialized: Collection[Variable] = (),
     ) -> Plan:
         by_index: Callable[[Node], int] = _index
         wanted = sorted(dict.fromkeys(fetches), key=by_index)
@@ -251,6 +251,10 @@ class Engine:
         given = sorted(feeds, key=by_index)
         if stores(args):
             _check_variables(given)
+        uninitialized: Collection[Variable] = ()
+        if initializes(args):
+            _check_variables(wanted)
+            uninitialized = self.store.uninitialized
         on_host = args.options.results == "host"
         return compile_plan(wanted, given, self.placer, checkpoint, fed_on, on_host, uninitialized, stores(args))
 
@@ -294,7 +298,7 @@ def _index(node: Node) -> int:
 def _check_variables(nodes: list[Node]) -> None:
     for node in nodes:
         if not isinstance(node, Variable):
-            raise FeedTypeError(f"{node!r} is no variable: it holds nothing that could be replaced")
+            raise FeedTypeError(f"{node!r} is no variable: it holds nothing")
 
 
 @final

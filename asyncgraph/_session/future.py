@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from asyncio import CancelledError
 from collections.abc import Hashable
 from contextvars import Context
 from functools import partial
@@ -42,7 +43,9 @@ class PlainRunFuture(RunFuture[T]):
     #   _run: what runs it; None until it starts and after it has ended.
     #   _transaction: what it has to do with variables, from when that is asked for to its end.
     #   _given: what its plan is given of them.
+    #   _before: the run that gives variables the first values that it needs, while it waits for that.
     #   _deadline: ends the run when its time is up.
+    #   _taken: whether it is committed by `take`.
     #   has_place: whether it is one of the runs that execute and whose number is limited.
     #   nested: whether a node of another run started it, which may hold what it would wait for.
     #   _stopping: why it ends, if it was told to before it started.
@@ -52,7 +55,9 @@ class PlainRunFuture(RunFuture[T]):
     #   _fetched: its fetches, once somebody has asked for one.
     #   _places: of each, its place among the plan's and the segment that computes it, once somebody waits.
 
-    def __init__(self, session: Session, args: RunArgs[T], context: Context, began: float) -> None:
+    def __init__(
+        self, session: Session, args: RunArgs[T], context: Context, began: float, for_another: bool = False
+    ) -> None:
         super().__init__(loop=session.host.loop)
         self._session: Final = session
         self._args = args
@@ -65,8 +70,10 @@ class PlainRunFuture(RunFuture[T]):
         self._run: Run | InlineRun | None = None
         self._transaction: Transaction | None = None
         self._given: list[Any] = []
+        self._before: PlainRunFuture[Any] | None = None
         self._recorder: Recorder | None = Recorder() if args.options.trace else None
         self._deadline: asyncio.TimerHandle | None = None
+        self._taken = False
         self.has_place = False
         self._stopping: BaseException | None = None
         self._failures: tuple[BaseException, ...] = ()
@@ -76,7 +83,7 @@ class PlainRunFuture(RunFuture[T]):
         self._fetched: frozenset[Node] = frozenset()
         self._places: dict[Node, tuple[int, int | None]] = {}
         call = context.get(current_call)
-        self.nested: Final = call is not None and not call.of_hooks
+        self.nested: Final = for_another or (call is not None and not call.of_hooks)
 
     # -- what callers use ------------------------------------------------------------------------------
 
@@ -102,6 +109,21 @@ class PlainRunFuture(RunFuture[T]):
             self._watch()
         return waiter
 
+    async def take(self) -> RunValues[T]:
+        """Awaits it for the only one who knows of it, and commits when that one has the values.
+
+        Who awaits may be cancelled when the run has ended already: then nothing was changed.
+        """
+        self._taken = True
+        try:
+            values = await self
+            if self._transaction is not None:
+                self._transaction.commit()
+            return values
+        finally:
+            self._end_transaction()
+            del self  # As in `__await__`.
+
     # -- the way of a run ------------------------------------------------------------------------------
 
     def is_run_by(self, run: object) -> bool:
@@ -115,7 +137,7 @@ class PlainRunFuture(RunFuture[T]):
             RunArgsError: the graph cannot give what is asked for, or a value does not fit. Nothing has run.
         """
         engine = self._session.engine
-        self._request = engine.request_to_run(self._args, self.check_in_time)
+        self._request = engine.request(self._args, self.check_in_time)
         self._bind()
 
     def take_feeds(self) -> None:
@@ -136,29 +158,51 @@ class PlainRunFuture(RunFuture[T]):
 
         Raises:
             StateConflictError: it is nested, and would wait for a run that waits for it.
-            RunArgsError: as `prepare`.
         """
-        while True:
-            assert self._request is not None
-            plan = self._request.plan
-            if not plan.stateful:
-                return True
-            if self._transaction is None:
-                store = self._session.engine.store
-                self._transaction = Transaction(store, parent_in(self._context, store), self._args.options.seed)
-                resume = partial(self._session.host.mailbox.post, self.resume)
-                if not self._transaction.enter(plan, resume):
-                    return False
-            elif self._transaction.waits:
+        assert self._request is not None
+        plan = self._request.plan
+        if not plan.stateful:
+            return True
+        if self._transaction is None:
+            assert self._values is not None
+            first = self._session.engine.first_values(plan, self._values)
+            if first is not None:
+                self._session.runs.initialize(self, first)
                 return False
-            state = self._transaction.begin(plan)
-            if state is not None:
-                self._given = state
-                return True
-            # Another run has given variables their first values meanwhile.
+            store = self._session.engine.store
+            self._transaction = Transaction(store, parent_in(self._context, store), self._args.options.seed)
+            if not self._transaction.enter(plan, partial(self._session.host.mailbox.post, self.resume)):
+                return False
+        elif self._transaction.waits:
+            return False
+        state = self._transaction.begin(plan)
+        if state is None:
+            # Its plan gives first values to variables that others have given values meanwhile: it takes another.
             self._transaction.end()
-            self._transaction = None
-            self.prepare()
+            self._transaction = self._request = None
+            self.resume()
+            return False
+        self._given = state
+        return True
+
+    def initialize(self, args: RunArgs[Any]) -> PlainRunFuture[Any]:
+        """Starts what gives variables the first values that it needs, on its behalf; it is resumed when that has ended.
+
+        It ends with what that raises.
+        """
+        before = self._before = PlainRunFuture(self._session, args, self._context, perf_counter(), for_another=True)
+        before.add_done_callback(self._initialized)
+        before.resume()
+        return before
+
+    def _initialized(self, before: asyncio.Future[Any]) -> None:
+        self._before = None
+        error = CancelledError() if before.cancelled() else before.exception()
+        error = self._stopping or error
+        if error is None:
+            self.resume()
+        else:
+            self._finish(error)
 
     @property
     def is_prepared(self) -> bool:
@@ -256,7 +300,9 @@ class PlainRunFuture(RunFuture[T]):
             self._run.stop(error)
         elif self._stopping is None:
             self._stopping = error
-            if not self._session.runs.is_planning(self):
+            if self._before is not None:
+                self._before.cancel()
+            elif not self._session.runs.is_planning(self):
                 self._finish(error)
 
     def _out_of_time(self) -> None:
@@ -288,13 +334,12 @@ class PlainRunFuture(RunFuture[T]):
         if error is None:
             try:
                 values = self._delivered()
-                if self._transaction is not None:
-                    self._commit(self._transaction)
+                self._succeed()
             except BaseException as failure:  # A backend's transfer can fail like any kernel, and so can a commit.
                 values, error = None, failure
-        if self._transaction is not None:
-            self._transaction.end()
-        self._run = self._values = self._stopping = self._transaction = None
+        if not (self._taken and values is not None):
+            self._end_transaction()
+        self._run = self._values = self._stopping = None
         self._given = []
         # A future may be kept for long: it shall not keep what was fed.
         self._args = RunArgs[T](self._args.fetches, None, self._args.options)
@@ -310,9 +355,18 @@ class PlainRunFuture(RunFuture[T]):
         results = results_of(self._request, self._args, values)
         return RunValues(results, self._args.options, plan, perf_counter() - self._began, self._recorder)
 
-    def _commit(self, transaction: Transaction) -> None:
-        assert self._run is not None
-        transaction.commit(self._run.plan, self._run.frame)
+    def _succeed(self) -> None:
+        """Commits what it has assigned; or has that ready, for `take`."""
+        if self._transaction is not None:
+            assert self._run is not None
+            self._transaction.succeed(self._run.plan, self._run.frame)
+            if not self._taken:
+                self._transaction.commit()
+
+    def _end_transaction(self) -> None:
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None:
+            transaction.end()
 
     def _value(self, index: int, plan: Plan) -> Any:
         assert self._run is not None

@@ -61,7 +61,8 @@ class RunHere:
         args, options = self._args, self._args.options
         # What a node raises may keep this run, which shall not keep what was fed.
         self._args = RunArgs[Any](args.fetches, None, options)
-        request = self.session.engine.request_to_run(args, self._check_time)
+        engine = self.session.engine
+        request = engine.request(args, self._check_time)
         if request.plan.needs_loop:
             return self.session.on_loop().run(self._began, args)
         fed = tuple(args.feeds.values())
@@ -69,10 +70,13 @@ class RunHere:
         if not request.plan.stateful:
             del args, fed  # The frames of what a node raises lead back to this one.
             return self._values(request, feeds)
+        first = engine.first_values(request.plan, feeds, options.timeout_s)
+        if first is not None:
+            RunHere(self.session, first, self._began).values()
         try:
             while (state := self._state(request.plan)) is None:
-                # Another run has given variables their first values meanwhile.
-                request = self.session.engine.request_to_run(args, self._check_time)
+                # It gives first values to variables that others have given values meanwhile.
+                request = engine.request(args, self._check_time)
                 feeds, _ = request.bind(fed, options.copy_feeds)
             del args, fed
             return self._values(request, feeds + state)
@@ -87,9 +91,9 @@ class RunHere:
         granted = Event()
         try:
             if not transaction.enter(plan, granted.set):
-                left_s = None if self._deadline == inf else max(0.0, self._deadline - perf_counter())
-                granted.wait(left_s)
-                self._check_time()
+                while transaction.waits:
+                    granted.wait(None if self._deadline == inf else max(0.0, self._deadline - perf_counter()))
+                    self._check_time()
             state = transaction.begin(plan)
         except BaseException:
             transaction.end()
@@ -104,14 +108,14 @@ class RunHere:
         plan.count_run()
         try:
             self._run(plan, frame)
-            delivered = [deliver(one, frame) for one in plan.fetches]
+            results = request.results(self._args.fetches, [deliver(one, frame) for one in plan.fetches])
             if self.transaction is not None:
-                self.transaction.commit(plan, frame)
+                self.transaction.succeed(plan, frame)
+                self.transaction.commit()
         finally:
             # Contexts and exceptions that user code has kept lead here.
             frame.clear()
             feeds.clear()
-        results = request.results(self._args.fetches, delivered)
         return RunValues(results, options, plan, perf_counter() - self._began, self._recorder)
 
     def _run(self, plan: Plan, frame: Frame) -> None:

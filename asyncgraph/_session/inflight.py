@@ -11,6 +11,7 @@ from ..errors import SessionClosedError, SessionOverloadedError
 from .config import SessionConfig
 
 if TYPE_CHECKING:
+    from .args import RunArgs
     from .future import PlainRunFuture
     from .hooked import HookedRunFuture
 
@@ -35,6 +36,8 @@ class RunsInFlight:
         _limited: how many of `futures` are not nested.
         _planning: those whose plan a worker makes, with what the plan is for.
         _following: for each of that, who else waits for the plan: thousands that start together make one.
+        _initializing: what gives variables their first values, on behalf of one that is not nested.
+        _uninitialized: who else waits for that.
         _watchers: who waits until nothing is in flight.
     """
 
@@ -52,6 +55,8 @@ class RunsInFlight:
         self._limited = 0
         self._planning: Final[dict[PlainRunFuture[Any], Hashable]] = {}
         self._following: Final[dict[Hashable, list[PlainRunFuture[Any]]]] = {}
+        self._initializing: PlainRunFuture[Any] | None = None
+        self._uninitialized: list[PlainRunFuture[Any]] = []
         self._watchers: Final[list[Future[None]]] = []
 
     def __bool__(self) -> bool:
@@ -122,14 +127,39 @@ class RunsInFlight:
         self._has_planned(future)
         if not future.is_prepared:
             future.prepare()
-        if not future.takes_state():
-            return
         if not future.nested and not future.has_place:
             if self.executing >= self._most_executing:
                 self.waiting[future] = None
                 return
             self._give_place(future)
-        future.start()
+        # With a place in hand: a nested run may wait for who holds variables, and that one for no place.
+        if future.takes_state():
+            future.start()
+
+    def initialize(self, future: PlainRunFuture[Any], args: RunArgs[Any]) -> None:
+        """Has variables get the first values that a run needs, which then goes on.
+
+        One run at a time does that, for all that are not nested: thousands that start together compute them once.
+        """
+        if future.nested:
+            self._enter_for_another(future.initialize(args))
+        elif self._initializing is None:
+            self._initializing = future.initialize(args)
+            self._enter_for_another(self._initializing)
+            self._initializing.add_done_callback(self._has_initialized)
+        else:
+            self._uninitialized.append(future)
+
+    def _enter_for_another(self, future: PlainRunFuture[Any]) -> None:
+        self.futures.add(future)
+        self.started += 1
+
+    def _has_initialized(self, _: object) -> None:
+        """Those who wait until variables have their first values go on, and see for themselves."""
+        self._initializing = None
+        waiting, self._uninitialized = self._uninitialized, []
+        for one in waiting:
+            one.resume()
 
     def _plan_on_worker(self, future: PlainRunFuture[Any]) -> None:
         asked = future.asked

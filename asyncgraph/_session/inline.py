@@ -12,6 +12,8 @@ from contextvars import copy_context
 from time import perf_counter
 from typing import Any, Final, TypeVar, cast, final
 
+import numpy as np
+
 from .._exec.calls import current_call
 from .._exec.inline import explain_failure
 from .._exec.results import deliver
@@ -45,6 +47,32 @@ def run_inline(engine: Engine, args: RunArgs[T], began: float, turn: Turn) -> Ru
             )
         return None
     return run_request(request, args.fetches, tuple(args.feeds.values()), args.options, began, turn)
+
+
+async def run_in_turn(engine: Engine, args: RunArgs[Any], began: float, turn: Turn) -> RunValues[Any] | None:
+    """As `run_inline`, in a later turn of the loop; waits until all is done.
+
+    What assigns is done by the task that awaits this. Nothing comes between its commit and its caller: who is
+    cancelled has changed nothing.
+    """
+    try:
+        request = engine.known(args)
+        if request is None or not request.plan.writes:
+            return await QueuedRun((engine, args), began, turn)
+        await turn.comes(_ASSIGNING_S + request.plan.work.seconds(_largest(args)))
+        values = run_inline(engine, args, began, turn)
+        assert not isinstance(values, Unfinished)  # It has one chunk.
+        return values
+    finally:
+        del args  # What is raised keeps this frame.
+
+
+_ASSIGNING_S: Final = 20e-6
+"""What a run takes that assigns, besides its kernels."""
+
+
+def _largest(args: RunArgs[Any]) -> int:
+    return max([value.size for value in args.feeds.values() if isinstance(value, np.ndarray)], default=0)
 
 
 def run_request(
@@ -81,7 +109,8 @@ def run_request(
             return Unfinished(request, fetches, options, began, frame, position)
         values = _values(request, fetches, options, began, frame)
         if transaction is not None:
-            transaction.commit(plan, frame)
+            transaction.succeed(plan, frame)
+            transaction.commit()
         return values
     except BaseException as error:
         explain_failure(plan, 0, error)
@@ -100,16 +129,12 @@ def run_with_state(
     transaction = Transaction(store, parent, options.seed)
     plan = request.plan
     try:
-        state = transaction.begin(plan) if transaction.enter(plan, _nobody_waits) else None
+        state = transaction.begin(plan) if transaction.enter(plan) else None
         if state is None:
             return None
         return run_request(request, fetches, fed, options, began, turn, transaction if plan.writes else None, state)
     finally:
         transaction.end()
-
-
-def _nobody_waits() -> None:
-    pass
 
 
 def _compute(plan: Plan, frame: Frame, position: int, turn: Turn) -> int:

@@ -30,7 +30,7 @@ class Planning:
         post, engine, args = future.resources_to_plan()
         del future
         try:
-            request = engine.request_to_run(args, self._check_in_time)
+            request = engine.request(args, self._check_in_time)
         except BaseException as error:
             trim_traceback(error)
             del args

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from asyncio import _get_running_loop as get_loop  # pyright: ignore[reportPrivateUsage]  # public, for loops: it gives None, where its sister raises
-from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,7 @@ from .._graph.node import Node
 from .._graph.variable import Variable
 from .._plan.compiler import no_checkpoint
 from ..errors import SessionClosedError, SessionError, SessionLoopError
-from .args import Feeds, Fetches, RunArgs, RunOptions, as_args, to_store
+from .args import Feeds, Fetches, RunArgs, RunOptions, as_args, to_initialize, to_store
 from .checkpoint_file import CheckpointHeader
 from .closing import end_runs, end_threads
 from .config import SessionConfig
@@ -35,7 +35,7 @@ from .future import PlainRunFuture
 from .hook import Hook
 from .hooked import HookedRunFuture, calls_hooks
 from .inflight import RunsInFlight
-from .inline import QueuedRun, Unfinished, run_inline
+from .inline import QueuedRun, Unfinished, run_in_turn, run_inline
 from .lives import SessionHooks
 from .prepared import PreparedRun
 from .saving import Chosen, FilePath, Restoring, Saving, restore, save
@@ -151,7 +151,7 @@ class Session:
                         values = await self.finish_in_turn(QueuedRun(None, began, turn, cast("Unfinished", values)))
                 elif asked.options.timeout_s is None and not asked.options.copy_feeds:
                     runs.check_load()
-                    values = await self.finish_in_turn(QueuedRun((self.engine, asked), began, turn))
+                    values = await self.finish_in_turn(run_in_turn(self.engine, asked, began, turn))
                 if values is not None:
                     runs.started += 1
                     runs.ended += 1
@@ -170,7 +170,7 @@ class Session:
         finally:
             del args  # What is raised keeps this frame.
         try:
-            return await future
+            return await future.take()
         finally:
             del future  # It keeps what it raises, which keeps this frame.
 
@@ -194,7 +194,7 @@ class Session:
         future.start()
         return future
 
-    async def finish_in_turn(self, queued: QueuedRun) -> RunValues[Any] | None:
+    async def finish_in_turn(self, queued: Awaitable[RunValues[Any] | None]) -> RunValues[Any] | None:
         """The values of a cheap run that is done in later turns of the loop; `None` if it turns out not to be cheap."""
         self.runs.inline += 1
         try:
@@ -307,11 +307,11 @@ class Session:
         """Gives variables that have no value their initial one; by default all. Runs do so for those that they need.
 
         Raises:
+            FeedTypeError: one of them is no variable.
             BaseException: what computing an initial value raises. Then none of them has one.
         """
         wanted = self.graph.variables if variables is None else variables
-        # Left where they are: nobody looks at them.
-        await self.run_since(perf_counter(), RunArgs[Any](list(wanted), None, RunOptions(results="device")))
+        await self.run_since(perf_counter(), to_initialize(wanted))
 
     async def replace(self, values: Mapping[Variable, object] | Mapping[str, object]) -> None:
         """Assigns values to variables, by themselves or by name: all of them, or none. A run like any other.

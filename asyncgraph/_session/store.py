@@ -10,6 +10,7 @@ from typing import Any, Final, cast, final
 
 import numpy as np
 
+from .._exec.results import is_wasteful
 from .._graph.exchange import dtype_name
 from .._graph.graph import Graph
 from .._graph.variable import Variable, may_be
@@ -78,20 +79,29 @@ class Store:
             one.on_grant()
 
 
-def kept(value: Any, keep: Keep, variable: Variable) -> Array:
-    """What a variable holds from now on, if it is assigned `value`: nobody else can write to it.
+def kept(value: Any, keep: Keep, variable: Variable, on_host: bool) -> Array:
+    """What a variable, of the host or of a device, holds once it is assigned `value`: nobody else can write to it.
 
     Raises:
-        SpecTypeError, SpecError: its dtype or its shape are not the variable's.
+        SpecTypeError, SpecError: its dtype or its shape are not the variable's, or it is no array of the host.
     """
     check_fits(value, variable)
     if not isinstance(value, (np.ndarray, np.generic)):
+        if on_host:
+            raise SpecTypeError(_misfit(variable, f"a {type(value).__name__}, which is no array of NumPy's"))
         return value  # An array of a device, which nobody writes to.
     array = cast("np.ndarray[Any, Any]", value)
-    if isinstance(value, np.generic) or (keep is not Keep.SHARE and (keep is Keep.COPY or not array.flags.owndata)):
+    if isinstance(value, np.generic) or not _may_be_kept(array, keep):
         array = np.array(array, order="K")
     array.flags.writeable = False
     return array
+
+
+def _may_be_kept(array: np.ndarray[Any, Any], keep: Keep) -> bool:
+    """Whether a variable may hold it without a copy: nobody writes to it, and it keeps nothing larger alive."""
+    if keep is Keep.SHARE:
+        return not is_wasteful(array)
+    return keep is Keep.OWN and array.flags.owndata
 
 
 def check_fits(value: Any, variable: Variable) -> None:

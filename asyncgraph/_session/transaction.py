@@ -1,4 +1,13 @@
-"""What one run has to do with the variables of its session."""
+"""What one run has to do with the variables of its session.
+
+It reads one consistent state, and commits what it assigns at its end, or nothing. A run that assigns holds what it may
+read and write, so that what it reads is what was committed last until it has ended. Any other reads what was committed
+last when it began, and never waits.
+
+A nested run that assigns is like any other: what its ancestors hold nobody else has changed. One that does not assign
+reads what its parent does, so that all that one run does sees one state; or, once a nested run of the parent's has
+assigned something, what was committed last then: whoever assigns and reads after each other sees what it has assigned.
+"""
 
 from __future__ import annotations
 
@@ -12,55 +21,62 @@ from .._plan.plan import Plan
 from .locks import LockRequest
 from .store import State, Store, kept
 
-_NOBODY: Final[tuple[LockRequest, ...]] = ()
+_NOTHING: Final[State] = {}
 
 
 @final
 class Transaction:
-    """From the start of a run to its end: it reads one consistent state, and commits what it assigns, or nothing.
-
-    A run that assigns holds what it may read and write. Any other never waits. A nested run reads the state that the
-    run reads which waits for it; but if it assigns, then of what no such run holds, what was committed last.
+    """From the start of a run to its end.
 
     Fields:
         store: what it reads from, and commits to.
         parent: that of the run, of the same session, that waits for this one.
-        values: what it reads, once it has begun.
+        values: what it reads, once it has begun; and what nested runs of it read, until it is over.
+        over: whether it has ended: what its nodes have left running is nested no more.
         _seed: what its random numbers are drawn from, if that is fixed.
         _key: what they are drawn from, once it is known.
         _request: what it holds, or waits for.
+        _new: what it has assigned, once that is known.
     """
 
-    __slots__ = ("_key", "_request", "_seed", "parent", "store", "values")
+    __slots__ = ("_key", "_new", "_request", "_seed", "over", "parent", "store", "values")
 
     def __init__(self, store: Store, parent: Transaction | None, seed: int | None) -> None:
         self.store: Final = store
         self.parent: Final = parent
-        self.values: State = {}
+        self.values: State = _NOTHING
+        self.over = False
         self._seed: Final = seed
         self._key: tuple[int, int] | None = None
         self._request: LockRequest | None = None
+        self._new: State = _NOTHING
 
-    def enter(self, plan: Plan, on_grant: Callable[[], None]) -> bool:
+    def enter(self, plan: Plan, on_grant: Callable[[], None] | None = None) -> bool:
         """Asks for what `plan` assigns and reads; whether it may begin at once. Otherwise `on_grant` is called then.
+
+        Without `on_grant` it does not wait, and has asked for nothing.
 
         Raises:
             StateConflictError: it is nested, and would wait for a run that waits for it.
         """
+        if plan.writes and not self._asks_for(plan, on_grant):
+            return False
         if plan.draws and self._key is None:
             self._key = self.store.next_key(self._seed)
-        if not plan.writes:
-            return True
-        ancestors = _NOBODY if self.parent is None else tuple(self.parent.requests())
+        return not self.waits
+
+    def _asks_for(self, plan: Plan, on_grant: Callable[[], None] | None) -> bool:
+        """Whether it has what `plan` assigns and reads, or waits for it."""
+        ancestors = tuple(self.outer_requests())
         reads = plan.reads
         for one in ancestors:
             reads = reads.difference(one.writes, one.reads)
-        self._request = LockRequest(reads, plan.writes, on_grant, ancestors)
-        try:
-            return self.store.enter(self._request)
-        except BaseException:
-            self._request = None
-            raise
+        request = LockRequest(reads, plan.writes, on_grant or _nobody_waits, ancestors)
+        if self.store.enter(request) or on_grant is not None:
+            self._request = request
+            return True
+        self.store.leave(request)
+        return False
 
     @property
     def waits(self) -> bool:
@@ -72,7 +88,13 @@ class Transaction:
 
         `None` if the plan was made for another state, in which other variables had a value.
         """
-        values = self.values = self._state(plan)
+        values = self.store.values
+        if self.parent is not None and not self.parent.over and not plan.writes:
+            older = self.parent.values
+            # If a variable had no value then, all are read as they are now: a mixture may never have been committed.
+            if values is not older and all(one in older for one in plan.variables):
+                values = older
+        self.values = values
         try:
             given: list[Any] = [values[one] for one in plan.variables]
         except KeyError:
@@ -84,40 +106,63 @@ class Transaction:
             given.append(self._key)
         return given
 
-    def _state(self, plan: Plan) -> State:
-        committed = self.store.values
-        if self.parent is None or self.parent.values is committed:
-            return committed
-        if not plan.writes:
-            return {**committed, **self.parent.values}
-        held = {variable for one in self.parent.requests() for variable in (*one.writes, *one.reads)}
-        return {**committed, **{one: value for one, value in self.parent.values.items() if one in held}}
-
-    def commit(self, plan: Plan, frame: Frame) -> None:
-        """Commits what the run has assigned. Once it has, it has ended.
+    def succeed(self, plan: Plan, frame: Frame) -> None:
+        """The run has computed all: what it has assigned is ready to be committed.
 
         Raises:
-            SpecTypeError, SpecError: an initial value does not fit its variable. Nothing is committed.
+            SpecTypeError, SpecError: a value does not fit its variable.
         """
+        homes = plan.program.homes
+        self._new = {
+            one.variable: kept(frame[one.slot], one.keep, one.variable, homes[one.variable].on_host)
+            for one in plan.assigned
+        }
+
+    def commit(self) -> None:
+        """Commits what the run has assigned. With that it has ended."""
         if self._request is not None:
-            new = {one.variable: kept(frame[one.slot], one.keep, one.variable) for one in plan.assigned}
             request, self._request = self._request, None
-            self.store.leave(request, new)
+            self.store.leave(request, self._new)
+            self._show_outer_runs()
+        self.end()
 
     def end(self) -> None:
         """Ends it without a commit, if there was none. May be called at any time, also while it waits."""
         request, self._request = self._request, None
+        self.over = True
+        self.values = self._new = _NOTHING  # Contexts that user code keeps may lead here.
         if request is not None:
             self.store.leave(request)
 
+    def outer_requests(self) -> Iterator[LockRequest]:
+        """What the runs hold that wait for it."""
+        for one in self._outer():
+            if one._request is not None:
+                yield one._request
+
     def requests(self) -> Iterator[LockRequest]:
         """What it holds, and the runs that wait for it."""
-        one: Transaction | None = self
+        if self._request is not None:
+            yield self._request
+        yield from self.outer_requests()
+
+    def _outer(self) -> Iterator[Transaction]:
+        one = self.parent
         while one is not None:
-            request = one._request
-            if request is not None:
-                yield request
+            yield one
             one = one.parent
+
+    def _show_outer_runs(self) -> None:
+        """Has what their nodes run next see what was committed."""
+        store = self.store
+        for one in self._outer():
+            # Another thread may do so at the same time.
+            while not one.over and one.values is not store.values:
+                one.values = store.values
+
+
+def _nobody_waits() -> None:
+    pass
 
 
 def parent_in(context: Context, store: Store) -> Transaction | None:
@@ -125,7 +170,7 @@ def parent_in(context: Context, store: Store) -> Transaction | None:
     call = context.get(current_call)
     while call is not None:
         transaction = getattr(call.run, "transaction", None)
-        if isinstance(transaction, Transaction) and transaction.store is store:
+        if isinstance(transaction, Transaction) and transaction.store is store and not transaction.over:
             return transaction
         call = call.outer
     return None
