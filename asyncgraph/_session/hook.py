@@ -27,14 +27,14 @@ class RunContext:
     """One run, as its hooks see it: the same object for all of them, from `before_run` on.
 
     Fields:
-        original_args: what the caller asked for, its options included.
+        original_args: what the caller asked for, its options included. After the run, without the feeds.
         session: what runs it. Runs of it that a hook starts trigger no hooks.
     """
 
     __slots__ = ("__weakref__", "_stop", "original_args", "session")
 
     def __init__(self, original_args: RunArgs[Any], session: Session, stop: StopSwitch) -> None:
-        self.original_args: Final = original_args
+        self.original_args = original_args
         self.session: Final = session
         self._stop: Final = stop
 

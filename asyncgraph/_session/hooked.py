@@ -46,7 +46,8 @@ class HookedRunFuture(RunFuture[T]):
     """A run in flight, with hooks."""
 
     # Fields:
-    #   _session, _args, _began: what is run, since when.
+    #   _session, _began: what runs it, since when.
+    #   _context: what hooks see of it; has what is run.
     #   _hooks: those of the session.
     #   _all: those, and the run's own.
     #   _entered: those whose before_run has returned.
@@ -64,8 +65,8 @@ class HookedRunFuture(RunFuture[T]):
     ) -> None:
         super().__init__(loop=session.host.loop)
         self._session: Final = session
-        self._args = args
         self._began: Final = began
+        self._context: Final = RunContext(args, session, hooks.stop)
         self._hooks: Final = hooks
         self._all: Final = (*hooks.named, *named(args.options.hooks or (), "the run"))
         self._entered: Final[list[Named]] = []
@@ -92,7 +93,7 @@ class HookedRunFuture(RunFuture[T]):
         """As `RunFuture.fetched`."""
         graph = self._session.graph
         node = resolve(fetch, graph)
-        if not any(resolve(leaf, graph) is node for leaf in leaves_of(self._args.fetches)):
+        if not any(resolve(leaf, graph) is node for leaf in leaves_of(self._context.original_args.fetches)):
             raise FetchError(f"{node!r} is not among the fetches of this run")
         waiter: asyncio.Future[Any] = self.get_loop().create_future()
         self._watchers.append((node, waiter))
@@ -114,28 +115,27 @@ class HookedRunFuture(RunFuture[T]):
         self._task.add_done_callback(self._task_ended)
 
     async def _run(self) -> None:
-        merging = Merging(self._session.engine, self._args)
-        context = RunContext(self._args, self._session, self._hooks.stop)
+        merging = Merging(self._session.engine, self._context.original_args)
         shares: Mapping[str, RunValues[Any]] = {}
         error: BaseException | None = None
         try:
-            await self._enter(merging, context)
+            await self._enter(merging)
             shares = await self._run_proper(merging)
         except BaseException as failure:
-            error = await self._tell_error(self._cause_of(failure), context)
+            error = await self._tell_error(self._cause_of(failure))
         else:
-            error = await self._tell_values(shares, merging, context)
+            error = await self._tell_values(shares, merging)
         self._finish(None if error is not None else shares[CALLER], error)
-        del self, merging, context, shares, error  # What failed keeps this frame, and it would keep what was fed.
+        del self, merging, shares, error  # What failed keeps this frame, and it would keep what was fed.
 
-    async def _enter(self, merging: Merging, context: RunContext) -> None:
+    async def _enter(self, merging: Merging) -> None:
         if not self._hooks.are_open:
             await self._in_time(merging, partial(self._hooks.open, self._session))
         for who, hook in self._all:
             left_s = self._left_s(merging)
             if left_s is not None and left_s <= 0:
                 raise out_of_time(merging.options)
-            asked = await self._call(who, "before_run", merging, partial(hook.before_run, context))
+            asked = await self._call(who, "before_run", merging, partial(hook.before_run, self._context))
             self._entered.append((who, hook))
             merging.add(who, asked)
 
@@ -146,7 +146,7 @@ class HookedRunFuture(RunFuture[T]):
             if self._early or merging.options.timeout_s is not None:
                 self._inner = session.start_since(self._began, merging.args)
                 self._hand_on_watchers()
-                values = await self._inner
+                values = await self._inner.take()
             else:
                 values = await session.run(merging.args)
         except RunArgsError as error:
@@ -159,25 +159,23 @@ class HookedRunFuture(RunFuture[T]):
             runs.in_hooks += 1
         return merging.shared_out(values)
 
-    async def _tell_values(
-        self, shares: Mapping[str, RunValues[Any]], merging: Merging, context: RunContext
-    ) -> BaseException | None:
+    async def _tell_values(self, shares: Mapping[str, RunValues[Any]], merging: Merging) -> BaseException | None:
         """Calls `after_run`; gives what the run raises, if a hook has failed."""
         error: BaseException | None = None
         for who, hook in reversed(self._entered):
             try:
-                await self._call(who, "after_run", merging, partial(hook.after_run, context, shares[who]))
+                await self._call(who, "after_run", merging, partial(hook.after_run, self._context, shares[who]))
             except BaseException as failure:
                 error = self._worse(error, self._cause_of(failure), f"{who}, in after_run")
         return error
 
-    async def _tell_error(self, cause: BaseException, context: RunContext) -> BaseException:
+    async def _tell_error(self, cause: BaseException) -> BaseException:
         """Calls `on_error`; gives what the run raises."""
         self._leaving = True
         error = cause
         for who, hook in reversed(self._entered):
             try:
-                await settled(partial(hook.on_error, context, cause))
+                await settled(partial(hook.on_error, self._context, cause))
             except BaseException as failure:
                 explain_hook(failure, f"{who} failed in on_error")
                 error = self._worse(error, failure, f"{who}, in on_error")
@@ -236,15 +234,16 @@ class HookedRunFuture(RunFuture[T]):
         return error
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
-        if not self.done():  # It was cancelled before its first step.
-            self._finish(None, self._stopping or CancelledError())
+        if not self.done():  # It was cancelled before its first step; or this class has a bug.
+            self._finish(None, (self._stopping or CancelledError()) if task.cancelled() else task.exception())
 
     def _finish(self, values: RunValues[T] | None, error: BaseException | None) -> None:
         """Nothing of the run is left; tells everybody."""
         self._scope.end()
         self._session.runs.leave_hooks(self)
-        # A future may be kept for long: it shall not keep what was fed.
-        self._args = RunArgs[T](self._args.fetches, None, self._args.options)
+        # A future may be kept for long, and a context, by a hook's frame in an error: they keep nothing of the feeds.
+        args = self._context.original_args
+        self._context.original_args = RunArgs[Any](args.fetches, None, args.options)
         self._task = self._stopping = None
         self._entered.clear()
         if error is not None:
