@@ -1,143 +1,98 @@
-"""Progress of epochs: a bar of tqdm's or rich's, whichever is installed; else a line for each epoch."""
+"""Progress bars: tqdm's or rich's, whichever is installed."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any, Final, final
 
 
-class Progress(ABC):
-    """Shows how far epochs are."""
+class Bar(ABC):
+    """Shows how far something is."""
 
     @abstractmethod
-    def start(self, title: str, steps: int) -> None:
-        """An epoch of that many steps begins."""
-
-    @abstractmethod
-    def advance(self, scores: Mapping[str, float]) -> None:
-        """One more step is done; what the scores are now."""
-
-    @abstractmethod
-    def finish(self, scores: Mapping[str, float]) -> None:
-        """The epoch is over; what its scores are."""
+    def show(self, done: int, note: str = "") -> None:
+        """So much is done now; with what is to stand behind the bar."""
 
     @abstractmethod
     def close(self) -> None:
-        """Nothing more is shown. What is begun stays as it is."""
+        """Leaves it as it is."""
 
 
 @final
-class Silence(Progress):
+class NoBar(Bar):
     """Shows nothing."""
 
-    def start(self, title: str, steps: int) -> None:
-        """See `Progress`."""
-
-    def advance(self, scores: Mapping[str, float]) -> None:
-        """See `Progress`."""
-
-    def finish(self, scores: Mapping[str, float]) -> None:
-        """See `Progress`."""
+    def show(self, done: int, note: str = "") -> None:
+        """See `Bar`."""
 
     def close(self) -> None:
-        """See `Progress`."""
+        """See `Bar`."""
 
 
 @final
-class Lines(Progress):
-    """Prints a line for each epoch."""
+class Line(Bar):
+    """Prints one line, when all is done."""
 
-    def __init__(self) -> None:
-        self._title = ""
+    def __init__(self, total: int, description: str) -> None:
+        self._total: Final = total
+        self._description: Final = description
 
-    def start(self, title: str, steps: int) -> None:
-        """See `Progress`."""
-        self._title = title
-
-    def advance(self, scores: Mapping[str, float]) -> None:
-        """See `Progress`."""
-
-    def finish(self, scores: Mapping[str, float]) -> None:
-        """See `Progress`."""
-        print(f"{self._title}: {shown(scores)}", flush=True)
+    def show(self, done: int, note: str = "") -> None:
+        """See `Bar`."""
+        if done == self._total:
+            print(f"{self._description}: {note}", flush=True)
 
     def close(self) -> None:
-        """See `Progress`."""
+        """See `Bar`."""
 
 
 @final
-class TqdmBars(Progress):
-    """A bar of tqdm's for each epoch, on standard error, or in a notebook as one of its own."""
+class TqdmBar(Bar):
+    """One of tqdm's, on standard error."""
 
-    def __init__(self) -> None:
-        self._new: Final[Any] = import_module("tqdm.auto").tqdm
-        self._bar: Any = None
+    def __init__(self, module: Any, total: int | None, description: str) -> None:
+        self._bar: Final = module.tqdm(total=total, desc=description or None)
 
-    def start(self, title: str, steps: int) -> None:
-        """See `Progress`."""
-        self._bar = self._new(total=steps, desc=title, unit="step")
-
-    def advance(self, scores: Mapping[str, float]) -> None:
-        """See `Progress`."""
-        self._bar.set_postfix_str(shown(scores), refresh=False)
-        self._bar.update()
-
-    def finish(self, scores: Mapping[str, float]) -> None:
-        """See `Progress`."""
-        self._bar.set_postfix_str(shown(scores))
-        self.close()
+    def show(self, done: int, note: str = "") -> None:
+        """See `Bar`."""
+        self._bar.set_postfix_str(note, refresh=False)
+        self._bar.update(done - self._bar.n)
 
     def close(self) -> None:
-        """See `Progress`."""
-        bar, self._bar = self._bar, None
-        if bar is not None:
-            bar.close()
+        """See `Bar`."""
+        self._bar.close()
 
 
 @final
-class RichBars(Progress):
-    """A bar of rich's for each epoch."""
+class RichBar(Bar):
+    """One of rich's."""
 
-    def __init__(self) -> None:
-        rich = import_module("rich.progress")
-        columns = (*rich.Progress.get_default_columns(), rich.TextColumn("{task.fields[scores]}"))
-        self._bars: Final[Any] = rich.Progress(*columns)
+    def __init__(self, module: Any, total: int | None, description: str) -> None:
+        columns = (*module.Progress.get_default_columns(), module.TextColumn("{task.fields[note]}"))
+        self._bars: Final = module.Progress(*columns)
+        self._task: Final = self._bars.add_task(description, total=total, note="")
         self._bars.start()
-        self._task: Any = None
 
-    def start(self, title: str, steps: int) -> None:
-        """See `Progress`."""
-        self._task = self._bars.add_task(title, total=steps, scores="")
-
-    def advance(self, scores: Mapping[str, float]) -> None:
-        """See `Progress`."""
-        self._bars.update(self._task, advance=1, scores=shown(scores))
-
-    def finish(self, scores: Mapping[str, float]) -> None:
-        """See `Progress`."""
-        self._bars.update(self._task, scores=shown(scores))
+    def show(self, done: int, note: str = "") -> None:
+        """See `Bar`."""
+        self._bars.update(self._task, completed=done, note=note)
 
     def close(self) -> None:
-        """See `Progress`."""
+        """See `Bar`."""
         self._bars.stop()
 
 
-_LIBRARIES: Final[Mapping[str, type[TqdmBars | RichBars]]] = {"tqdm": TqdmBars, "rich": RichBars}
+_BARS: Final[dict[str, type[TqdmBar | RichBar]]] = {"tqdm": TqdmBar, "rich.progress": RichBar}
+"""By the module that draws it, the first choice first."""
 
 
-def progress(wanted: bool) -> Progress:
-    """What shows progress here: nothing if it is not wanted."""
-    if not wanted:
-        return Silence()
-    for library, bars in _LIBRARIES.items():
-        if find_spec(library) is not None:
-            return bars()
-    return Lines()
-
-
-def shown(scores: Mapping[str, float]) -> str:
-    """`loss 0.1234, accuracy 0.9700`."""
-    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
+def new_bar(total: int | None, description: str) -> Bar | None:
+    """A bar that is shown from now on; `None` if no library for it is installed."""
+    for name, bar in _BARS.items():
+        try:
+            module = import_module(name)
+        except ModuleNotFoundError:
+            continue
+        return bar(module, total, description)
+    return None

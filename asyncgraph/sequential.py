@@ -24,7 +24,7 @@ import numpy as np
 
 import asyncgraph as ag
 
-from ._progress import progress
+from ._progress import Bar, Line, NoBar, new_bar
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike
@@ -187,23 +187,23 @@ class Sequential:
         learning = self._learn(labels)
         step = self.session.prepare((learning.training, learning.step), [self.inputs, learning.labels])
         history = self.history = History()
-        with closing(progress(progress_bar)) as bar:
-            for epoch in range(1, epochs + 1):
-                bar.start(f"epoch {epoch}/{epochs}", -(-len(rows) // batch_size))
-                means = _Means()
-                order = self._order.permutation(len(rows)) if shuffle else None
+        for epoch in range(1, epochs + 1):
+            means = _Means()
+            order = self._order.permutation(len(rows)) if shuffle else None
+            with closing(_bar(progress_bar, len(rows), f"epoch {epoch}/{epochs}")) as bar:
                 for batch in _batches((rows, labels), batch_size, order):
+                    bar.show(means.rows, _shown(means.scores))
                     scores, _ = (await step(*batch)).results
-                    bar.advance(means.add(scores, len(batch[0])))
+                    means.add(scores, len(batch[0]))
                 scores = means.scores
                 if validation is not None:
                     found = await self._score(*validation, batch_size)
                     scores |= {f"val_{name}": value for name, value in found.items()}
-                history.add(scores)
-                bar.finish(scores)
-                told = None if on_epoch is None else on_epoch(epoch, scores)
-                if isawaitable(told):
-                    await told
+                bar.show(means.rows, _shown(scores))
+            history.add(scores)
+            told = None if on_epoch is None else on_epoch(epoch, scores)
+            if isawaitable(told):
+                await told
         return history
 
     async def evaluate(self, x: ArrayLike, y: ArrayLike, *, batch_size: int = 32) -> Scores:
@@ -301,12 +301,11 @@ class _Means:
     def scores(self) -> Scores:
         return {name: total / self.rows for name, total in self._sums.items()}
 
-    def add(self, means: Mapping[str, Any], rows: int) -> Scores:
-        """The means, with those of a batch of `rows` rows."""
+    def add(self, means: Mapping[str, Any], rows: int) -> None:
+        """Those of a batch of `rows` rows."""
         self.rows += rows
         for name, value in means.items():
             self._sums[name] = self._sums.get(name, 0.0) + float(value) * rows
-        return self.scores
 
 
 def _batches(arrays: Sequence[Array], size: int, order: Array | None = None) -> Iterator[tuple[Array, ...]]:
@@ -314,6 +313,16 @@ def _batches(arrays: Sequence[Array], size: int, order: Array | None = None) -> 
     for start in range(0, max(len(arrays[0]), 1), size):
         rows = slice(start, start + size) if order is None else order[start : start + size]
         yield tuple([one[rows] for one in arrays])
+
+
+def _bar(wanted: bool, total: int, description: str) -> Bar:
+    if not wanted:
+        return NoBar()
+    return new_bar(total, description) or Line(total, description)
+
+
+def _shown(scores: Scores) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
 
 
 def _check_batch_size(size: int) -> None:

@@ -11,12 +11,13 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROWS = [
-    {"errors", "abc", "_safetensors"},
+    {"errors", "abc", "_safetensors", "_progress"},
     {"_graph"},
     {"ops", "_gradients", "gradients", "control_flow", "_plan", "loading"},
+    {"nn", "optimizers", "schedules", "metrics", "layers"},
     {"_exec", "tracing"},
     {"_registry", "_session", "checkpoints", "hooks", "_hooks"},
-    {"asyncgraph"},
+    {"asyncgraph", "sequential"},
     {"__main__", "_doctor", "testing"},
 ]
 APART = [{"ops", "_plan"}, {"_gradients", "_plan"}]

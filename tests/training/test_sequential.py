@@ -241,6 +241,6 @@ def test_it_is_made_with_public_names_only() -> None:
         for one in ast.walk(ast.parse(source))
         if isinstance(one, ast.ImportFrom) and one.level
     ]
-    assert ours == [("_progress", ["progress"]), ("layers", ["Apply", "Layer"])]
+    assert ours == [("_progress", ["Bar", "Line", "NoBar", "new_bar"]), ("layers", ["Apply", "Layer"])]
     assert "ag._" not in source
     assert source.count("\n") < 400
