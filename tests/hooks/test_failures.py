@@ -22,7 +22,7 @@ GUARD_S = 10.0
 
 def three(calls: Calls, **of_b: Callable[..., Any]) -> list[Recorder]:
     """The hooks A, B and D, of which B does something."""
-    return [Recorder("A", calls), Recorder("B", calls, **of_b), Recorder("D", calls)]
+    return [Recorder("A", calls), Recorder("B", calls, None, **of_b), Recorder("D", calls)]
 
 
 async def failed(session: ag.Session, fetches: Any, kind: type[BaseException], feeds: Any = None) -> BaseException:
