@@ -24,11 +24,11 @@ class Ratio:
 async def compare(
     ours: Callable[[], Awaitable[object]], theirs: Callable[[], object], turns: int = 31, turn_s: float = 0.02
 ) -> Ratio:
-    """Times `await ours()` and `theirs()` in turns of about `turn_s` seconds each."""
+    """Times `await ours()` and `theirs()` in turns of about `turn_s` seconds each; with 0, of one call each."""
     await ours()
     theirs()
-    many_ours = max(1, int(turn_s / max(await _time_async(ours, 3), 1e-9)))
-    many_theirs = max(1, int(turn_s / max(_time(theirs, 3), 1e-9)))
+    many_ours = max(1, int(turn_s / max(await _time_async(ours, 3), 1e-9))) if turn_s else 1
+    many_theirs = max(1, int(turn_s / max(_time(theirs, 3), 1e-9))) if turn_s else 1
     pairs: list[tuple[float, float]] = []
     for turn in range(turns):
         if turn % 2:
