@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +116,7 @@ async def test_an_iterator_that_has_no_more_is_an_ordinary_end(error: Exception)
 
 
 async def test_an_op_whose_data_have_an_end_ends_the_job() -> None:
-    async def numbers() -> Any:
+    async def numbers() -> AsyncIterator[int]:
         yield 1
         yield 2
 
