@@ -22,10 +22,7 @@ def _axis(node: Node) -> Axes:
 
 def _divided(gradient: Node, count: float | Node) -> Node:
     """`gradient / count`, in the dtype of the gradient."""
-    made = gradient / count
-    if not isinstance(count, Node) or gradient.dtype is None:
-        return made
-    return ops.astype(made, gradient.dtype, copy=False)
+    return ops.asarray(gradient / count, dtype=gradient.dtype)
 
 
 def _sum(gradient: Node, node: Node, position: int) -> Node:

@@ -12,6 +12,7 @@ import pytest
 import asyncgraph as ag
 from asyncgraph import ops
 from asyncgraph.errors import GradientError, GraphError, SpecError, SpecTypeError
+from asyncgraph.testing import check_gradients
 
 from .helpers import gradient, values
 
@@ -186,6 +187,27 @@ def test_inputs_without_elements_have_gradients_without_elements(shape: tuple[in
     results = values([by_x, by_w], {x: np.zeros(shape, "float32"), w: 2.0})
     assert [one.shape for one in results] == [shape, ()]
     assert results[1] == 0
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2, -1])
+def test_a_gradient_that_is_the_same_along_an_axis_goes_through_sums_and_means(axis: int) -> None:
+    def build(x: ag.Node) -> ag.Node:
+        return ops.sum(ops.mean(ops.sum(ops.square(x), axis=axis) * np.array([2.0, 5.0]), axis=0))
+
+    x = np.arange(16.0).reshape(2, 2, 2, 2) / 7
+    for specs in (None, ["float64[?,?,?,?]"], ["float64[...]"]):
+        check_gradients(build, x, specs=specs, order=2)
+
+
+def test_no_node_is_built_to_broadcast_what_is_multiplied_anyway(x: ag.Node) -> None:
+    before = len(x.graph)
+    ag.gradients(-2 * ops.mean(ops.sin(x)), x)
+    built = [node.op.name for node in x.graph.nodes[before + 3 :]]
+    assert built == ["ones", "multiply", "size_of", "divide", "cos", "multiply"]
+
+
+def test_a_reshape_of_what_has_no_elements_is_undone() -> None:
+    check_gradients(lambda x: ops.reshape(x, (-1,)), np.zeros((2, 0)), specs=["float64[n,0]"])
 
 
 # -- nodes -------------------------------------------------------------------------------------------
