@@ -66,7 +66,7 @@ async def _run(outer: Run, body: Body, given: list[Any], key: tuple[int, ...] | 
 
     make = type(outer)  # This module is below that of runs.
     run = make(outer.host, body.plan, body.frame(given, key), copy_context(), _largest(given), ended, nested=True)
-    run.transaction = outer.transaction
+    run.transaction, run.is_urgent = outer.transaction, outer.is_urgent
     run.start()
     try:
         try:

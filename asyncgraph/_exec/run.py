@@ -60,6 +60,7 @@ class Run:
         failed_nodes: for each failure of the scheduler's, the node, or `None` for what came from outside.
             Under the lock.
         transaction: what the session knows of its variables, for runs that its nodes start.
+        is_urgent: whether threads may be waiting for what it holds.
         watch: called on the loop after a segment that fills a fetched slot, once somebody wants to know.
         _context: the caller's; every segment runs in a copy of it.
         _elements: the size of the largest fed array, for estimates.
@@ -89,6 +90,7 @@ class Run:
         self.scheduler: Final = Scheduler(plan)
         self.failed_nodes: Final[list[Node | None]] = []
         self.transaction: object = None
+        self.is_urgent: Callable[[], bool] = bool  # never
         self.watch: Callable[[], None] | None = None
         self._context: Final = context
         self._elements: Final = elements
@@ -205,7 +207,8 @@ class Run:
             if this.device is not None:
                 self._submit(segment, this.device)
             elif this.kind is Kind.THREAD:
-                self.host.calls.submit(partial(self._call_in_thread, segment), at_once=self._nested)
+                at_once = self._nested or self.is_urgent()
+                self.host.calls.submit(partial(self._call_in_thread, segment), at_once=at_once)
             else:
                 self.host.kernels.submit(partial(self._compute, segment), at_once=self._nested)
         except RuntimeError as error:  # The system gives no thread.

@@ -34,6 +34,13 @@ class Pool(ABC):
         """
 
     @abstractmethod
+    def urge(self) -> None:
+        """Has a new thread begin with what is queued if none is free, whatever the limit.
+
+        All threads may be waiting for that: for what holds variables that nested runs want.
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """Ends the threads, once what is queued is done. Does not wait for them."""
 
@@ -98,6 +105,12 @@ class ThreadPool(Pool):
                 self._start()
             self._queued += 1
         self._queue.put(work)
+
+    def urge(self) -> None:
+        """As `Pool.urge`."""
+        with self._lock:
+            if self._queued > self._idle:
+                self._start()
 
     def close(self) -> None:
         """As `Pool.close`."""

@@ -239,6 +239,11 @@ class BlockingSession:
                 self._loop_thread = LoopThread(self.engine)
             return self._loop_thread
 
+    def urge(self) -> None:
+        """Has ops on the private loop go on, if it has ops: threads may be waiting for what their runs hold."""
+        if self._loop_thread is not None:
+            self._loop_thread.urge()
+
     def _runs(self, run: object) -> bool:
         loop_thread = self._loop_thread
         return (isinstance(run, RunHere) and run.session is self) or (loop_thread is not None and loop_thread.runs(run))

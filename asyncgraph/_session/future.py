@@ -172,6 +172,8 @@ class PlainRunFuture(RunFuture[T]):
             store = self._session.engine.store
             self._transaction = Transaction(store, parent_in(self._context, store), self._args.options.seed)
             if not self._transaction.enter(plan, partial(self._session.host.mailbox.post, self.resume)):
+                if self.nested:
+                    self._session.host.calls.urge()
                 return False
         elif self._transaction.waits:
             return False
@@ -291,7 +293,8 @@ class PlainRunFuture(RunFuture[T]):
             return
         run = Run(host, plan, frame, self._context, self._largest, self._run_ended, self.nested, self._recorder)
         self._run = run
-        run.transaction = self._transaction
+        if self._transaction is not None:
+            run.transaction, run.is_urgent = self._transaction, self._transaction.is_urgent
         self._watch()
         run.start()
 

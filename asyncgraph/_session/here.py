@@ -91,6 +91,8 @@ class RunHere:
         granted = Event()
         try:
             if not transaction.enter(plan, granted.set):
+                if transaction.parent is not None:
+                    self.session.urge()
                 while transaction.waits:
                     granted.wait(None if self._deadline == inf else max(0.0, self._deadline - perf_counter()))
                     self._check_time()

@@ -89,6 +89,11 @@ class LockQueue:
         """Whether nobody holds anything, nor waits."""
         return self._alone is None and not self._held and not self._waiting and not self._nested
 
+    @property
+    def keeps_nested_waiting(self) -> bool:
+        """Whether nested runs wait: somebody who waits for one may keep a thread from everybody else meanwhile."""
+        return bool(self._nested)
+
     def enter(self, request: LockRequest) -> bool:
         """Takes a request in; whether it is granted at once.
 

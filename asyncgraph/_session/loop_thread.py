@@ -57,6 +57,11 @@ class LoopThread:
         """Whether `run` is what runs one of its session's runs in flight."""
         return self._session.runs.contains(run)
 
+    def urge(self) -> None:
+        """Has its session's ops go on; see `Pool.urge`. From any thread."""
+        if self._session.runs:
+            self._session.host.calls.urge()
+
     def stop(self) -> None:
         """Has the session closed, and the loop and the thread end, without waiting for that."""
         assert self._loop is not None

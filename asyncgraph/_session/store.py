@@ -60,6 +60,11 @@ class Store:
         """What the random numbers of a run are drawn from: for each run something else, but for a fixed `seed`."""
         return (self._seed, next(self._draws)) if seed is None else (seed, 0)
 
+    @property
+    def keeps_nested_waiting(self) -> bool:
+        """Whether nested runs wait for variables."""
+        return self._locks.keeps_nested_waiting
+
     def enter(self, request: LockRequest) -> bool:
         """Asks for variables; whether they are granted at once.
 

@@ -83,6 +83,10 @@ class Transaction:
         """Whether it still waits for what it has asked for."""
         return self._request is not None and not self._request.granted
 
+    def is_urgent(self) -> bool:
+        """Whether nested runs may be waiting for what it holds, and threads for these."""
+        return self._request is not None and self.store.keeps_nested_waiting
+
     def begin(self, plan: Plan) -> list[Any] | None:
         """What `plan` is given besides the feeds, in the order of its slots, from the state that the run reads.
 

@@ -271,6 +271,11 @@ class _Pool(Pool):
         else:
             self._queue.append(work)
 
+    def urge(self) -> None:
+        """As `Pool.urge`."""
+        if self._queue:
+            self.submit(self._queue.popleft(), at_once=True)
+
     def freed(self, thread: _Thread) -> None:
         """A thread has done what it had to do."""
         if self._queue:
