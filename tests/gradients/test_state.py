@@ -1,11 +1,13 @@
-"""Gradients by variables, and through what reads and assigns them."""
+"""Gradients by variables and through what reads and assigns them; beside random numbers, and at loops."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import asyncgraph as ag
 from asyncgraph import ops
+from asyncgraph.errors import GradientError
 
 from .helpers import values
 
@@ -57,3 +59,30 @@ def test_all_trainable_variables_can_be_differentiated_by_at_once() -> None:
         made = ag.gradients(a * b, [one for one in graph.variables if one.trainable])
     assert count.dtype != a.dtype
     assert [one.tolist() for one in values(made)] == [3.0, [[2.0]]]
+
+
+def test_random_numbers_are_constants_for_gradients() -> None:
+    with ag.Graph():
+        x = ag.placeholder("float64", ("n",))
+        drawn = ops.random.uniform(x)
+        assert ag.gradients(drawn * 2, x) == [None]
+        slope, factor = values([*ag.gradients(ops.sum(drawn * x), x), drawn], {x: np.ones(5)})
+    assert slope.tolist() == factor.tolist()
+
+
+def test_what_was_put_in_another_order_has_its_gradient_in_that() -> None:
+    with ag.Graph():
+        x = ag.placeholder("float64", ("n",))
+        weights = ag.constant([1.0, 2.0, 3.0])
+        shuffled = ops.random.permutation(x)
+        slope, order = values([*ag.gradients(ops.sum(shuffled * weights), x), shuffled], {x: [0.0, 1.0, 2.0]})
+    assert slope[order.astype(int)].tolist() == [1.0, 2.0, 3.0]
+
+
+def test_no_gradient_goes_through_a_loop_yet_which_is_an_error_that_says_so() -> None:
+    with ag.Graph():
+        x = ag.placeholder("float64", ())
+        _, y = ag.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), (0, x))
+        with pytest.raises(GradientError, match="no gradient goes through while_loop yet"):
+            ag.gradients(y, x)
+        assert values(ag.gradients(ag.stop_gradient(y) * x, x), {x: 2.0}) == [16.0]
