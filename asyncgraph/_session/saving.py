@@ -31,9 +31,8 @@ from ..abc import Array
 from ..errors import CheckpointError, CheckpointMismatchError, CheckpointTypeError
 from .checkpoint_file import CheckpointHeader, CheckpointReader, Source, write_checkpoint
 from .engine import Engine
-from .locks import LockRequest
-from .store import State, Store
-from .transaction import parent_in
+from .store import State
+from .transaction import Transaction, parent_in
 
 if TYPE_CHECKING:
     from .blocking import BlockingSession
@@ -227,17 +226,15 @@ async def save(session: Session, saving: Saving) -> Path:
 async def restore(session: Session, restoring: Restoring) -> CheckpointHeader:
     """Has the variables hold what the checkpoint has, all of them at once or none."""
     header, state = await in_thread(session, restoring.read, "the reading of a checkpoint")
-    store, post = session.store, session.host.mailbox.post
-    granted: Future[None] = session.host.loop.create_future()
-    request = _request(store, state, partial(post, partial(_tell, granted)))
-    waits = not store.enter(request)
+    host = session.host
+    granted: Future[None] = host.loop.create_future()
+    transaction = Transaction(session.store, parent_in(copy_context(), session.store), None)
     try:
-        if waits:
+        if not transaction.enter_to_replace(state, partial(host.mailbox.post, partial(_tell, granted))):
             await granted
-    except BaseException:
-        store.leave(request)
-        raise
-    store.leave(request, state)
+        transaction.commit()
+    finally:
+        transaction.end()
     return header
 
 
@@ -259,15 +256,13 @@ def restore_here(session: BlockingSession, restoring: Restoring) -> CheckpointHe
     store, granted = session.store, Event()
     with session.in_use():
         header, state = restoring.read(no_checkpoint)
-        request = _request(store, state, granted.set)
-        waits = not store.enter(request)
+        transaction = Transaction(store, parent_in(copy_context(), store), None)
         try:
-            if waits:
+            if not transaction.enter_to_replace(state, granted.set):
                 granted.wait()
-        except BaseException:
-            store.leave(request)
-            raise
-        store.leave(request, state)
+            transaction.commit()
+        finally:
+            transaction.end()
         return header
 
 
@@ -324,9 +319,3 @@ def _do(work: Callable[[GoOn], T], go_on: GoOn, outcome: ThreadFuture[T], tell: 
 def _tell(waiter: Future[None]) -> None:
     if not waiter.done():
         waiter.set_result(None)
-
-
-def _request(store: Store, state: State, on_grant: Callable[[], None]) -> LockRequest:
-    """What is to be held for a moment, to commit `state`."""
-    parent = parent_in(copy_context(), store)
-    return LockRequest((), state, on_grant, () if parent is None else tuple(parent.requests()))

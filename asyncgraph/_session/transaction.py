@@ -16,6 +16,7 @@ from contextvars import Context
 from typing import Any, Final, final
 
 from .._exec.calls import current_call
+from .._graph.variable import Variable
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
 from .locks import LockRequest
@@ -59,19 +60,30 @@ class Transaction:
         Raises:
             StateConflictError: it is nested, and would wait for a run that waits for it.
         """
-        if plan.writes and not self._asks_for(plan, on_grant):
+        if plan.writes and not self._asks_for(plan.reads, plan.writes, on_grant):
             return False
         if plan.draws and self._key is None:
             self._key = self.store.next_key(self._seed)
         return not self.waits
 
-    def _asks_for(self, plan: Plan, on_grant: Callable[[], None] | None) -> bool:
-        """Whether it has what `plan` assigns and reads, or waits for it."""
+    def enter_to_replace(self, values: State, on_grant: Callable[[], None]) -> bool:
+        """As `enter`, for what is committed without a plan: `values`, which nobody else can write to.
+
+        Raises:
+            StateConflictError: as `enter`.
+        """
+        self._new = values
+        self._asks_for(frozenset(), frozenset(values), on_grant)
+        return not self.waits
+
+    def _asks_for(
+        self, reads: frozenset[Variable], writes: frozenset[Variable], on_grant: Callable[[], None] | None
+    ) -> bool:
+        """Whether it has what it assigns and reads, or waits for it."""
         ancestors = tuple(self.outer_requests())
-        reads = plan.reads
         for one in ancestors:
             reads = reads.difference(one.writes, one.reads)
-        request = LockRequest(reads, plan.writes, on_grant or _nobody_waits, ancestors)
+        request = LockRequest(reads, writes, on_grant or _nobody_waits, ancestors)
         if self.store.enter(request) or on_grant is not None:
             self._request = request
             return True

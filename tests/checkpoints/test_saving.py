@@ -517,6 +517,21 @@ async def test_an_op_saves_also_if_no_thread_is_free(tmp_path: Path) -> None:
         await held
 
 
+async def test_an_op_that_restores_sees_what_it_has_restored(tmp_path: Path) -> None:
+    model = Model()
+    async with ag.Session(model.graph) as session:
+        await session.save(tmp_path / "model")
+        await session.run(model.update)
+
+        async def restore(before: Any) -> tuple[int, int]:
+            await session.restore(tmp_path / "model")
+            return int(before), int((await session.run(model.b)).results)
+
+        with model.graph:
+            inner = ag.op()(restore).node(model.b)
+        assert (await session.run(inner)).results == (1, 0)
+
+
 async def test_an_op_cannot_restore_what_its_own_run_assigns(tmp_path: Path) -> None:
     model = Model()
     async with ag.Session(model.graph) as session:
