@@ -12,7 +12,7 @@ from .control import Body, Conditional, Control, Iteration
 from .cse import eliminate_common_subexpressions
 from .fold import fold_constants
 from .lower import lower
-from .ownership import owners_of_fetches
+from .ownership import owners_of_fetches, with_copies
 from .place import NOWHERE, Placer, place
 from .plan import Plan
 from .program import Bodies, Checkpoint, Placement, Program
@@ -61,7 +61,7 @@ def _compiled(
     checkpoint()
     program = eliminate_common_subexpressions(program, checkpoint)
     program = fold_constants(program, checkpoint)
-    lowered = lower(program, checkpoint, on_host, controls)
+    lowered = with_copies(program, lower(program, checkpoint, on_host, controls))
     segments = cut_into_segments(lowered, checkpoint)
     checkpoint()
     fetched, assigned = owners_of_fetches(program, lowered)

@@ -8,7 +8,7 @@ the ops; whether it does is seen when the value is there.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, final
 
@@ -17,6 +17,7 @@ from .._graph.node import Node
 from .._graph.op import ASSIGN, CONSTANT, CURRENT, ITEM, OUTPUT, PLACEHOLDER, READ
 from .._graph.rules.tables import VIEWS
 from .._graph.variable import Variable
+from .estimate import Estimates
 from .lower import Instruction, Kind, Lowered
 from .program import Placement, Program
 
@@ -91,6 +92,30 @@ def owners_of_fetches(program: Program, lowered: Lowered) -> tuple[tuple[Fetched
         tuple([owners.fetched(node, program.same.get(node, node), slot, home) for node, slot, home in fetched]),
         tuple([Assigned(variable, slot, owners.keep(slot)) for variable, slot in lowered.assigned]),
     )
+
+
+def with_copies(program: Program, lowered: Lowered) -> Lowered:
+    """`lowered`, where variables on devices are assigned copies of memory that others may write to.
+
+    A transfer may share memory, too. What variables of the host are assigned is copied when it is committed.
+    """
+    homes = [program.homes[variable] for variable, _ in lowered.assigned]
+    if all(where.on_host for where in homes):
+        return lowered
+    owners = _Owners(lowered)
+    instructions, template = [*lowered.instructions], [*lowered.template]
+    assigned: list[tuple[Variable, int]] = []
+    for (variable, slot), where in zip(lowered.assigned, homes, strict=True):
+        if not where.on_host and owners.keep(slot) is Keep.COPY:
+            spec, work = variable.spec, Estimates([variable.spec]).moved(variable)
+            kernel = where.backend.kernel("astype", {"dtype": spec.dtype, "copy": True}, [spec], where.device)
+            source, slot = slot, len(template)
+            template.append(None)
+            instructions.append(
+                Instruction(variable, Kind.KERNEL, kernel, (source,), slot, where, (), work, str(where.device))
+            )
+        assigned.append((variable, slot))
+    return replace(lowered, instructions=tuple(instructions), template=template, assigned=tuple(assigned))
 
 
 @final
