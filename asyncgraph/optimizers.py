@@ -351,9 +351,9 @@ def _adam_step(adam: Adam | AdamW, variable: Variable, gradient: Node, rate: flo
     v = v.assign_add((ops.square(gradient) - v) * (1.0 - adam.beta2))
     # The corrections are numbers, so that arrays are gone over as few times as can be: with c = sqrt(1 - beta2**t),
     # m / (sqrt(v) / c + epsilon) is c * m / (sqrt(v) + c * epsilon). Equal nodes of all variables become one.
-    t = ops.astype(count, ops.float64)
-    c = ops.sqrt(1.0 - adam.beta2**t)
-    factor = in_dtype_of(variable, c / (1.0 - adam.beta1**t)) * rate
+    # They are float64, since 1 - beta2**t is a difference of nearly equal numbers.
+    c = ops.sqrt(1.0 - adam.beta2**count)
+    factor = in_dtype_of(variable, c * rate / (1.0 - adam.beta1**count))
     return m * factor / (ops.sqrt(v) + in_dtype_of(variable, c * adam.epsilon))
 
 
