@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Final, final
+from typing import Any, Final, final
+
+import numpy as np
 
 from .._graph.control import CONTROL_OPS
 from .._graph.node import Node
@@ -82,6 +84,15 @@ class Assigned:
     variable: Variable
     slot: int
     keep: Keep
+
+    def is_kept_as_it_is(self, array: np.ndarray[Any, Any]) -> bool:
+        """Whether an array of the host is, without a question: nearly always, and looked at in every run."""
+        return (
+            self.keep is Keep.OWN
+            and array.base is None
+            and array.dtype is self.variable.spec.dtype
+            and array.shape == self.variable.spec.shape
+        )
 
 
 def owners_of_fetches(program: Program, lowered: Lowered) -> tuple[tuple[Fetched, ...], tuple[Assigned, ...]]:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from contextvars import Context
 from typing import Any, Final, final
 
+import numpy as np
+
 from .._exec.calls import current_call
 from .._graph.variable import Variable
 from .._plan.chunk import Frame
@@ -129,10 +131,15 @@ class Transaction:
             SpecTypeError, SpecError: a value does not fit its variable.
         """
         homes = plan.program.homes
-        self._new = {
-            one.variable: kept(frame[one.slot], one.keep, one.variable, homes[one.variable].on_host)
-            for one in plan.assigned
-        }
+        new: dict[Variable, Any] = {}
+        for one in plan.assigned:
+            value, variable = frame[one.slot], one.variable
+            if value.__class__ is np.ndarray and one.is_kept_as_it_is(value):
+                value.setflags(write=False)
+                new[variable] = value
+            else:
+                new[variable] = kept(value, one.keep, variable, homes[variable].on_host)
+        self._new = new
 
     def commit(self) -> None:
         """Commits what the run has assigned. With that it has ended."""
