@@ -34,7 +34,7 @@ def prune_levels(
         return (*node.after, *node.inputs, *lazy_inputs(node), *_looped(node))
 
     nodes = ordered(wanted, anything, [fed], checkpoint)
-    before = sources_before(nodes, fed, uninitialized)
+    before = sources_before(nodes)
     # What is read is settled for all levels at once: what is built in one counts in those inside.
     nodes = ordered(wanted, lambda node: (*_before(before, node), *anything(node)), [fed], checkpoint)
     state = settle(nodes, fed, before, uninitialized)

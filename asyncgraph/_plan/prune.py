@@ -39,7 +39,7 @@ def prune(
         _check_fed(list(program.everything()))
         return program
     stateful = has_state(nodes)
-    before = sources_before(nodes, frozenset(given), uninitialized) if stateful else _NO_ORDER
+    before = sources_before(nodes) if stateful else _NO_ORDER
     if before:
         nodes = _ancestors(wanted, given, uninitialized, before, checkpoint)
     _check_fed(nodes)

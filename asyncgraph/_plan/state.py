@@ -5,7 +5,8 @@ nodes are only ever added. So there is nothing to do in a run but to compute val
 is committed, a node of the op "current" is the value of the assignment before it, and one of the op "read" that
 of the last assignment among what it depends on. A variable itself is its value when the run starts.
 
-A variable without a value is replaced by what computes its initial one, which is committed like an assignment.
+Variables get their first values in programs of their own, where each that has none is replaced by what computes its
+initial value; and that is committed like an assignment.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class State:
             variable itself, unless it is fed.
         sources: for nodes that have no computation of their own, the node whose value is theirs.
         assigned: for each variable that the run assigns or initializes, the node whose value it has at the end.
-        initialized: those that the run initializes.
+        initialized: those that have no value before, and get their initial one.
     """
 
     stored: Mapping[Node, Variable]
@@ -46,30 +47,21 @@ class State:
 NO_STATE: Final = State({}, {}, {}, ())
 
 
-def sources_before(
-    nodes: Collection[Node], feeds: Collection[Node], uninitialized: Collection[Variable]
-) -> dict[Node, Node]:
-    """For nodes of the op "current", what has to be computed before.
-
-    That is the assignment to its variable that was built last before it; or the initial value, if there is neither
-    an assignment nor a value, and what is fed does not count.
-    """
+def sources_before(nodes: Collection[Node]) -> dict[Node, Node]:
+    """For nodes of the op "current", the assignment to its variable that was built last before it, if there is one."""
     assignments: dict[Node, list[Node]] = {}
     for node in sorted([one for one in nodes if one.op is ASSIGN], key=lambda one: one.index):
         assignments.setdefault(assigned_by(node), []).append(node)
     before: dict[Node, Node] = {}
     for node in nodes:
         if node.op is CURRENT:
-            variable = _variable(node)
-            found = assignments.get(variable, ())
+            found = assignments.get(_variable(node), ())
             position = bisect_left(found, node.index, key=lambda one: one.index) - 1
             branch = branch_of(node)
             while position >= 0 and branch[: len(branch_of(found[position]))] != branch_of(found[position]):
                 position -= 1  # It was built in a branch that this node is not in.
             if position >= 0:
                 before[node] = found[position]
-            elif variable in feeds and variable in uninitialized:
-                before[node] = variable.initial
     return before
 
 
@@ -85,7 +77,7 @@ def settle(
         nodes: of the program, in its order, its variables among them.
         feeds: what is fed.
         before: what `sources_before` gives.
-        uninitialized: which variables have no value.
+        uninitialized: which variables have no value, of those that get their first.
     """
     stored: dict[Node, Variable] = {}
     sources: dict[Node, Node] = {}
@@ -131,15 +123,21 @@ def has_state(nodes: Collection[Node]) -> bool:
 
 
 def _reached(nodes: Sequence[Node]) -> Mapping[Node, _Reached]:
-    """For each node what its value may depend on. Most have what one of their inputs has, and share it."""
+    """For each node what its value may depend on, of the variables that are read in some order with assignments.
+
+    Most nodes have what one of their inputs has, and share it.
+    """
     found: dict[Node, _Reached] = {}
+    read = {_variable(node) for node in nodes if node.op is READ}
+    if not read:
+        return found
     for node in nodes:
         known = _NOTHING
         for one in (*node.inputs, *node.after):
             other = found.get(one, _NOTHING)
             if other is not known and other:
                 known = other if not known else _later(known, other)
-        if node.op is ASSIGN:
+        if node.op is ASSIGN and assigned_by(node) in read:
             known = {**known, assigned_by(node): node}
         found[node] = known
     return found
