@@ -18,7 +18,7 @@ from .._exec.run import Post, Run
 from .._graph.node import Node
 from .._plan.plan import Plan
 from ..errors import FetchError
-from .args import RunArgs, out_of_time
+from .args import RunArgs, out_of_time, untyped_args
 from .delivery import RunFuture
 from .engine import Engine, Request
 from .fetches import leaves_of, resolve
@@ -345,7 +345,7 @@ class PlainRunFuture(RunFuture[T]):
         self._run = self._values = self._stopping = None
         self._given = []
         # A future may be kept for long: it shall not keep what was fed.
-        self._args = RunArgs[T](self._args.fetches, None, self._args.options)
+        self._args = untyped_args(self._args.fetches, None, self._args.options)
         self._provisional.clear()
         self._session.runs.leave(self)
         self._deliver(values, error)

@@ -21,7 +21,7 @@ from .._plan.lower import Kind
 from .._plan.plan import Plan
 from .._plan.segment import Segment
 from ..errors import RunArgsError
-from .args import RunArgs, out_of_time
+from .args import RunArgs, out_of_time, untyped_args
 from .engine import Request
 from .transaction import Transaction, parent_in
 from .values import RunValues
@@ -60,7 +60,7 @@ class RunHere:
         """
         args, options = self._args, self._args.options
         # What a node raises may keep this run, which shall not keep what was fed.
-        self._args = RunArgs[Any](args.fetches, None, options)
+        self._args = untyped_args(args.fetches, None, options)
         engine = self.session.engine
         request = engine.request(args, self._check_time)
         if request.plan.needs_loop:

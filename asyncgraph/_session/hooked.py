@@ -21,7 +21,7 @@ from .._exec.calls import CallScope, current_call
 from .._exec.notes import explain_hook, has_note, trim_traceback
 from .._graph.node import Node
 from ..errors import FetchError, HookCancelledError, RunArgsError
-from .args import RunArgs, out_of_time
+from .args import RunArgs, out_of_time, untyped_args
 from .delivery import RunFuture
 from .fetches import leaves_of, resolve
 from .future import PlainRunFuture
@@ -243,7 +243,7 @@ class HookedRunFuture(RunFuture[T]):
         self._session.runs.leave_hooks(self)
         # A future may be kept for long, and a context, by a hook's frame in an error: they keep nothing of the feeds.
         args = self._context.original_args
-        self._context.original_args = RunArgs[Any](args.fetches, None, args.options)
+        self._context.original_args = untyped_args(args.fetches, None, args.options)
         self._task = self._stopping = None
         self._entered.clear()
         if error is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from .._graph.node import Node
 from .._plan.compiler import no_checkpoint
 from ..errors import MissingFeedError, RunArgsError
-from .args import DEFAULT_OPTIONS, Fetches, RunArgs
+from .args import DEFAULT_OPTIONS, Fetches, RunArgs, untyped_args
 from .engine import Request
 from .fetches import resolve
 from .inline import QueuedRun, Unfinished, run_request, run_with_state
@@ -67,7 +67,7 @@ class PreparedRun:
                     self._session.runs.started += 1
                     self._session.runs.ended += 1
                     return done
-        args = RunArgs[Any](self._fetches, dict(zip(self._feeds, values, strict=True)))
+        args = untyped_args(self._fetches, dict(zip(self._feeds, values, strict=True)))
         del values
         # Once the files that it loads were read there is a better plan, which may run inline.
         self._request = self._session.engine.known(args) or self._request
