@@ -19,7 +19,9 @@ from .._graph.node import Node
 from .._graph.op import RANDOM_BERNOULLI, RANDOM_NORMAL, RANDOM_PERMUTATION, RANDOM_UNIFORM, Op
 
 Key = tuple[int, ...]
-"""The seed of the session, or of the run, and the number of the run; in loops, also that of the iteration."""
+"""The seed of the session, or of the run, and the number of the run; in loops, also that of the iteration.
+
+A seed that nobody chose is negative."""
 
 _Array = np.ndarray[Any, Any]
 _Sizes = tuple[int, ...]
@@ -138,8 +140,11 @@ def _filled(sizes: tuple[int | None, ...], operands: Sequence[Any]) -> Iterator[
 
 def _kernel(node: Node) -> Callable[..., _Array]:
     made, stream, sizes_of = _DRAWS[node.op](node), stream_of(node), _sizes_of(node)
+    is_seeded = node.params.get("seed") is not None
 
     def kernel(key: Key, *operands: Any) -> _Array:
+        if is_seeded and key[0] < 0:
+            key = (0, *key[1:])  # The op's seed was chosen, the session's was not.
         return made(generator(key, stream), sizes_of(operands))
 
     return kernel

@@ -34,7 +34,7 @@ class Store:
         values: what was committed last.
         _locks: who holds variables, and who waits for them.
         _lock: guards both. Held for a few dictionary look-ups, and never while anybody's code runs.
-        _seed: what random numbers are drawn from.
+        _seed: what random numbers are drawn from; negative if nobody chose it, which ops with a seed do not take part in.
         _draws: numbers the runs that draw.
     """
 
@@ -43,7 +43,7 @@ class Store:
         self.values: State = {}
         self._locks: Final = LockQueue()
         self._lock: Final = Lock()
-        self._seed: Final = randbits(63) if seed is None else seed
+        self._seed: Final = -1 - randbits(63) if seed is None else seed
         self._draws: Final = count()
 
     def snapshot(self) -> State:

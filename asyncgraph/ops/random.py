@@ -4,7 +4,8 @@ Each node draws from a stream of its own: that of the counter-based generator Ph
 the session (`SessionConfig.seed`, or `RunOptions.seed` for one run), the number of the run, and the name of the node;
 or, in place of the name, its `seed`. So what else runs, in which order, and on how many threads changes nothing.
 Without a seed of its own, a node draws something else once it has another name: give `name=` or `seed=` if that
-matters. Nodes with one `seed` draw the same. NumPy makes the numbers, and may make others in another version.
+matters. Nodes with one `seed` draw the same; and if nobody chose a seed for the session or the run, they draw the same
+in any session. NumPy makes the numbers, and may make others in another version.
 
 They are drawn on the host, whatever the device, so that all backends have the same.
 

@@ -100,3 +100,16 @@ async def test_concurrent_runs_draw_something_else_each(graph: ag.Graph) -> None
     async with ag.Session(graph, config=ag.SessionConfig(seed=7)) as session:
         values = await asyncio.gather(*[session.run(ag.RunArgs("draw")) for _ in range(200)])
     assert len({tuple(one.results.tolist()) for one in values}) == 200
+
+
+async def test_an_op_with_a_seed_draws_the_same_in_sessions_whose_seed_nobody_chose() -> None:
+    with ag.Graph() as graph:
+        seeded, free = ag.ops.random.uniform(3, seed=1), ag.ops.random.uniform(3)
+    draws: list[list[np.ndarray]] = []
+    for _ in range(2):
+        async with ag.Session(graph) as session:
+            draws.append([(await session.run([seeded, free])).results for _ in range(2)])
+    (one, again), (other, _) = draws
+    np.testing.assert_array_equal(one[0], other[0])
+    assert (one[1] != other[1]).any()
+    assert (one[0] != again[0]).any()
