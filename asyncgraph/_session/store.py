@@ -34,7 +34,7 @@ class Store:
         values: what was committed last.
         _locks: who holds variables, and who waits for them.
         _lock: guards both. Held for a few dictionary look-ups, and never while anybody's code runs.
-        _seed: what random numbers are drawn from; negative if nobody chose it, which ops with a seed do not take part in.
+        _seed: what random numbers are drawn from; negative if nobody chose it.
         _draws: numbers the runs that draw.
     """
 

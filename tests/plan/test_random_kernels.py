@@ -52,7 +52,8 @@ def test_a_stream_is_that_of_philox_by_a_hash_of_seed_run_and_name_in_any_proces
         normal = drawn(random.normal, (7,), dtype=dtype, seed=12)(key)
 
         np.testing.assert_array_equal(uniform, reference(key, "name größe/x").random(7, dtype))
-        np.testing.assert_array_equal(normal, reference(key, "seed 12").standard_normal(7, dtype))
+        chosen = (max(key[0], 0), *key[1:])  # A negative seed is one that nobody chose.
+        np.testing.assert_array_equal(normal, reference(chosen, "seed 12").standard_normal(7, dtype))
     order = drawn(random.permutation, 9, name="order")((1, 2))
     np.testing.assert_array_equal(order, reference((1, 2), "name order").permutation(9))
 
