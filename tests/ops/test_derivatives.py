@@ -15,9 +15,11 @@ from asyncgraph._graph.graph import Graph
 from asyncgraph._graph.node import Node
 from asyncgraph._graph.spec import ArraySpec
 from asyncgraph.errors import SpecError, SpecTypeError
+from asyncgraph.ops import where
 from asyncgraph.ops._build import build, build_several
 
-from .oracle import QUICK, SHAPES, Array, axes, check, check_rows, integers, is_rowwise, placeholder
+from .helpers import evaluate
+from .oracle import QUICK, SHAPES, Array, axes, check, check_rows, integers, is_rowwise, placeholder, same
 from .strategies import arrays
 
 
@@ -49,6 +51,40 @@ def test_where_larger_is_numpys_where_twice(data: st.DataObject) -> None:
         return np.where(np.greater(a, b), x, np.where(np.equal(a, b), x * 0.5, 0))
 
     check(data, lambda *nodes: build("where_larger", nodes), numpys, x, a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64", "complex128", "int32", "longdouble"])
+@pytest.mark.parametrize(
+    "layout", ["C", "mask turned", "both turned", "mask broadcast", "value broadcast", "no booleans"]
+)
+def test_what_is_chosen_beside_0_has_the_bits_and_strides_of_numpys_where(dtype: str, layout: str) -> None:
+    rng = np.random.default_rng(0)
+    x = (rng.normal(size=(90, 120)) * 10).astype(dtype)
+    if x.dtype.kind in "fc":
+        x[:, :4] = [np.nan, np.inf, -np.inf, -0.0]
+    mask = rng.random((90, 120)) < 0.5
+    if "turned" in layout:
+        mask = np.asfortranarray(mask)
+    if layout == "both turned":
+        x = np.asfortranarray(x)
+    mask = mask[:, :1] if layout == "mask broadcast" else mask * 1.5 if layout == "no booleans" else mask
+    x = x[0] if layout == "value broadcast" else x
+    for choose in (lambda x: (x, 0), lambda x: (0, x), lambda x: (x, 0.0), lambda x: (-0.0, x), lambda x: (x, False)):
+        with Graph() as graph:
+            nodes = [placeholder(graph, ArraySpec(one.dtype, one.shape)) for one in (mask, x)]
+            made = evaluate(where(nodes[0], *choose(nodes[1])), dict(zip(nodes, (mask, x), strict=True)))
+        expected = np.where(mask, *choose(x))
+        assert same(made, expected)
+        assert made.strides == expected.strides
+
+
+def test_where_larger_of_many_has_the_bits_of_numpys_where() -> None:
+    x, a = np.random.default_rng(0).normal(size=(2, 20_000)).astype("float32")
+    for b in (0, a[::-1].copy(), np.where(a > 1, a, 0)):
+        with Graph() as graph:
+            nodes = [placeholder(graph, ArraySpec(one.dtype, one.shape)) for one in (x, a)]
+            made = evaluate(build("where_larger", (*nodes, b)), dict(zip(nodes, (x, a), strict=True)))
+        assert same(made, np.where(a > b, x, np.where(a == b, x * 0.5, 0)))
 
 
 @QUICK
