@@ -22,7 +22,7 @@ from ._graph.node import Node
 from ._graph.scopes import name_scope
 from ._graph.variable import Variable, may_be
 from .errors import SpecError
-from .ops._build import as_nodes, graph_of
+from .ops._build import as_nodes, build, graph_of
 
 if TYPE_CHECKING:
     from .ops._build import Operand
@@ -54,11 +54,13 @@ def mean(values: Operand, weights: Operand | None = None, *, name: str = "mean")
         SpecTypeError: these are no real numbers or booleans.
     """
     with graph_of("mean", (values, weights)), name_scope(name):
-        amounts = ops.astype(values, ops.float64)
-        each = ops.broadcast_like(1.0 if weights is None else ops.astype(weights, ops.float64), amounts)
+        if weights is None:
+            added, counted = ops.sum(values, dtype=ops.float64), build("size_of", (values,))
+        else:
+            each = ops.broadcast_like(ops.astype(weights, ops.float64), values)
+            added, counted = ops.sum(each * values), ops.sum(each)
         total, count = (variable(ops.float64(0), one, trainable=False) for one in ("total", "count"))
-        new_total = total.assign_add(ops.sum(amounts * each))
-        new_count = count.assign_add(ops.sum(each))
+        new_total, new_count = total.assign_add(added), count.assign_add(counted)
         return Metric(
             update=_quotient(new_total, new_count, "update"),
             result=_quotient(total, count, "result"),

@@ -13,7 +13,7 @@ and `model.session` are an ordinary graph and session. While one coroutine await
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
@@ -97,6 +97,7 @@ class Sequential:
         dtype: what that is of; arrays that are of something else are converted.
         seed: makes everything random the same each time: first values, dropout, and the order of rows.
         config: of the session.
+        hooks: of the session: each step of `fit` is a run.
 
     Fields:
         graph, session: what it is made of, and what runs it.
@@ -115,6 +116,7 @@ class Sequential:
         dtype: DTypeLike = "float32",
         seed: int | None = None,
         config: ag.SessionConfig | None = None,
+        hooks: Iterable[ag.hooks.Hook] = (),
     ) -> None:
         self.graph: Final = ag.Graph()
         self.history = History()
@@ -130,7 +132,8 @@ class Sequential:
                 x = apply(x, False)
         self.outputs: Final = x
         chosen = config or ag.SessionConfig()
-        self.session: Final = ag.Session(self.graph, config=chosen if seed is None else replace(chosen, seed=seed))
+        chosen = chosen if seed is None else replace(chosen, seed=seed)
+        self.session: Final = ag.Session(self.graph, config=chosen, hooks=hooks)
 
     def compile(
         self,

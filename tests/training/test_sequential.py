@@ -78,11 +78,16 @@ async def test_every_row_counts_the_same_whatever_the_last_batch(batch_size: int
 
 
 async def test_training_has_dropout_and_what_is_served_has_not() -> None:
-    async with classifier(layers.Dropout(0.5)) as model:
-        await fit(model)
-        first, second = await model.predict(X), await model.predict(X)
-        assert await model.evaluate(X, CLASSES) == await model.evaluate(X, CLASSES)
-    np.testing.assert_array_equal(first, second)
+    model = ag.Sequential([layers.Dropout(0.5), lambda x: x * 1.0], (3,), seed=0)
+    with model.graph:
+        scale = ag.variable(np.float32(1))
+    model.compile(ag.optimizers.SGD(0.0), lambda p, y: nn.mean_squared_error(p * scale, y))
+    async with model:
+        history = await fit(model, X, epochs=2)
+        np.testing.assert_array_equal(await model.predict(X), X.astype("float32"))
+        assert await model.evaluate(X, X) == {"loss": 0.0}
+    assert history.scores["loss"] == pytest.approx([np.mean(X**2)] * 2, rel=0.3)
+    assert history.scores["loss"][0] != history.scores["loss"][1]
 
 
 async def test_the_same_seed_gives_the_same_network_and_another_seed_another() -> None:
@@ -131,6 +136,20 @@ async def test_each_epoch_is_told_and_waited_for() -> None:
         await fit(model, epochs=2, on_epoch=tell)
         await fit(model, on_epoch=lambda epoch, scores: told.append((epoch, "sync")))
     assert told == [(1, "loss, accuracy"), (2, "loss, accuracy"), (1, "sync")]
+
+
+async def test_each_step_is_a_run_that_hooks_of_the_session_see() -> None:
+    seen: list[Any] = []
+
+    class Watch(ag.hooks.Hook):
+        def after_run(self, context: ag.hooks.RunContext, values: ag.RunValues[Any]) -> None:
+            seen.append(values.metadata)
+
+    model = ag.Sequential([layers.Dense(2)], (3,), hooks=[Watch()])
+    model.compile(ag.optimizers.SGD(0.1), nn.softmax_cross_entropy)
+    async with model:
+        await fit(model, batch_size=20, epochs=2)
+    assert len(seen) == 6
 
 
 async def test_it_goes_on_from_where_it_was() -> None:
