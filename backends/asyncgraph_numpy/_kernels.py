@@ -74,8 +74,7 @@ def _where(condition: Any, a: Any, b: Any) -> Any:
         return _masked(a, condition)
     if a.__class__ is int and not a and _is_masked_faster(condition, b):
         return _masked(b, np.logical_not(condition))
-    made: Any = np.where(condition, a, b)
-    return made
+    return _choose(condition, a, b)
 
 
 def _where_larger(x: Any, a: Any, b: Any) -> Any:
@@ -100,6 +99,7 @@ def _masked(x: Any, mask: Any) -> Any:
 
 
 _ARRAY: Final[Any] = np.ndarray
+_choose: Final[Callable[..., Any]] = np.where
 _INTEGERS: Final[Mapping[int, type[np.signedinteger[Any]]]] = {2: np.int16, 4: np.int32, 8: np.int64}
 """By size in bytes."""
 _LONG: Final = 1 << 13
