@@ -24,6 +24,8 @@ from ._graph.building import variable
 from ._graph.node import Node
 from .errors import SpecError
 
+__all__ = ["Apply", "BatchNorm", "Dense", "Dropout", "Embedding", "Flatten", "Initializer", "Layer"]
+
 Apply = Callable[[Node, bool], Node]
 """Applies a layer to a node; the other argument says whether in training."""
 

@@ -27,6 +27,8 @@ from .ops._build import as_nodes, build, graph_of
 if TYPE_CHECKING:
     from .ops._build import Operand
 
+__all__ = ["Metric", "accuracy", "is_right", "mean"]
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,6 +34,28 @@ if TYPE_CHECKING:
 
     from .ops._build import Operand
 
+__all__ = [
+    "batch_norm",
+    "dense",
+    "dropout",
+    "embedding",
+    "gelu",
+    "glorot_normal",
+    "glorot_uniform",
+    "he_normal",
+    "he_uniform",
+    "leaky_relu",
+    "log_softmax",
+    "mean_squared_error",
+    "relu",
+    "sigmoid",
+    "sigmoid_cross_entropy",
+    "silu",
+    "softmax",
+    "softmax_cross_entropy",
+    "softplus",
+]
+
 # -- activations -------------------------------------------------------------------------------------
 
 

@@ -36,6 +36,8 @@ from ._graph.variable import Variable, may_be
 from .errors import GradientError, SpecError, SpecTypeError
 from .gradients import gradients
 
+__all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Momentum", "Optimizer", "Pair", "Rate", "clip_by_global_norm"]
+
 Rate = float | Node
 """A learning rate: a number, or a node of rank 0 and of any real dtype."""
 
@@ -137,7 +139,7 @@ class Optimizer(ABC):
             count = iterations.assign_add(1)
             rate = self.learning_rate(iterations) if callable(self.learning_rate) else self.learning_rate
             steps = [count] if step is None else [count, step.assign_add(1)]
-            updates = [self.update(one, gradient, in_dtype_of(one, rate), count) for gradient, one in checked]
+            updates = [self.update(one, gradient, _in_dtype_of(one, rate), count) for gradient, one in checked]
             return group(*updates, *steps, name=name or "step")
 
     @abstractmethod
@@ -335,10 +337,10 @@ def clip_by_global_norm(gradients: Iterable[Node | None], max_norm: float | Node
     with name_scope("clip_by_global_norm"):
         norm = ops.sqrt(sum(ops.sum(ops.square(one)) for one in known))
         factor = ops.where(ops.isfinite(norm), max_norm / ops.maximum(norm, max_norm), nan)
-        return [None if one is None else one * in_dtype_of(one, factor) for one in listed], norm
+        return [None if one is None else one * _in_dtype_of(one, factor) for one in listed], norm
 
 
-def in_dtype_of(node: Node, rate: float | Node) -> float | Node:
+def _in_dtype_of(node: Node, rate: float | Node) -> float | Node:
     """A number as it is; a node in the dtype of `node`, so that a product with it is of that dtype, too."""
     if not isinstance(rate, Node) or node.dtype in (None, rate.dtype):
         return rate
@@ -353,8 +355,8 @@ def _adam_step(adam: Adam | AdamW, variable: Variable, gradient: Node, rate: flo
     # m / (sqrt(v) / c + epsilon) is c * m / (sqrt(v) + c * epsilon). Equal nodes of all variables become one.
     # They are float64, since 1 - beta2**t is a difference of nearly equal numbers.
     c = ops.sqrt(1.0 - adam.beta2**count)
-    factor = in_dtype_of(variable, c * rate / (1.0 - adam.beta1**count))
-    return m * factor / (ops.sqrt(v) + in_dtype_of(variable, c * adam.epsilon))
+    factor = _in_dtype_of(variable, c * rate / (1.0 - adam.beta1**count))
+    return m * factor / (ops.sqrt(v) + _in_dtype_of(variable, c * adam.epsilon))
 
 
 def _check_adam(adam: Adam | AdamW) -> None:

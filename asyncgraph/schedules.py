@@ -22,6 +22,8 @@ from . import ops
 if TYPE_CHECKING:
     from ._graph.node import Node
 
+__all__ = ["cosine_decay", "exponential_decay", "piecewise_constant", "warm_up"]
+
 
 def exponential_decay(
     step: Node, rate: float, decay_steps: float, decay_rate: float, *, staircase: bool = False

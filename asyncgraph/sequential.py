@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
     from .layers import Apply, Layer
 
+__all__ = ["History", "Sequential"]
+
 Array = np.ndarray[Any, np.dtype[Any]]
 Scores = dict[str, float]
 """The loss, and each metric, by name: the means over all rows."""

@@ -30,9 +30,11 @@ def public(module: ModuleType) -> Iterator[tuple[str, Any]]:
             yield f"{module.__name__}.{name}", value
 
 
-CALLABLES = dict(
-    pair for module in [*MODULES, asyncgraph.abc, asyncgraph.checkpoints, asyncgraph.errors] for pair in public(module)
-)
+OTHERS = [
+    *(asyncgraph.abc, asyncgraph.checkpoints, asyncgraph.errors, asyncgraph.hooks, asyncgraph.sequential),
+    *(asyncgraph.layers, asyncgraph.metrics, asyncgraph.nn, asyncgraph.optimizers, asyncgraph.schedules),
+]
+CALLABLES = dict(pair for module in [*MODULES, *OTHERS] for pair in public(module))
 
 
 def members(kind: type) -> Iterator[tuple[str, Any]]:
