@@ -2,7 +2,8 @@
 
 Data go from the arrays' memory to the system, and back, without a copy between; but arrays that are not in C order
 are turned round, in pieces. Which ones are in Fortran order is noted, and they are so again when they are read: kernels
-round by the order of memory, and a training that is resumed goes on with the very same numbers.
+round by the order of memory, and a training that is resumed goes on with the very same numbers. (Of arrays on devices
+the order is not known before they are read, and they come back in C order.)
 """
 
 from __future__ import annotations
