@@ -291,6 +291,32 @@ async def test_what_depends_on_the_step_reads_what_it_has_assigned() -> None:
     assert await run(graph, [w, after]) == [1.0, 0.5]
 
 
+@pytest.mark.parametrize("kind", [SGD, Momentum, Adam, AdamW, Adagrad])
+async def test_a_step_built_in_control_dependencies_runs_them_and_is_the_same_step(kind: Any) -> None:
+    values: list[Any] = []
+    for dependent in (False, True):
+        with ag.Graph() as graph:
+            w, calls = ag.variable(np.array([1.0, -2.0])), ag.variable(0)
+            loss = ops.sum(ops.square(w))
+            with ag.control_dependencies([calls.assign_add(1)] if dependent else []):
+                step = kind(0.1).minimize(loss)
+        *_, (value, called, _) = await runs(graph, [w, calls, step], [None] * 4)
+        values.append(value)
+        assert called == (3 if dependent else 0)
+    np.testing.assert_array_equal(*values)
+
+
+async def test_a_step_is_built_in_the_graph_of_the_loss_whatever_graph_is_current() -> None:
+    with ag.Graph() as graph:
+        w = ag.variable(1.0)
+        loss = ops.square(w)
+    with ag.Graph() as other:
+        step = Momentum(0.1).minimize(loss)
+
+    assert len(other) == 0
+    assert float((await runs(graph, [w, step], [None] * 2))[1][0]) == pytest.approx(0.8)
+
+
 async def test_a_step_that_fails_changes_no_variable_and_no_slot() -> None:
     with ag.Graph() as graph:
         table, rows = ag.variable(np.ones((3, 2))), ag.placeholder("int64", ("n",))
