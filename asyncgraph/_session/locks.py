@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from typing import Final, final
 
-from .._graph.variable import Variable
+from .._graph.node import Node
 from ..errors import StateConflictError
 
 
@@ -24,8 +24,9 @@ class LockRequest:
     """What one run asks for.
 
     Fields:
-        writes: what it may write, and no other run may read or write meanwhile.
-        reads: what else it may read, and no other run may write meanwhile.
+        writes: what it may write, and no other run may read or write meanwhile: variables; and the initial values of
+            those that get their first value, which nobody else computes meanwhile.
+        reads: the variables that it may read besides, and no other run may write meanwhile.
         ancestors: the requests of the runs that wait for it.
         on_grant: called when it no longer waits, by who has let go of what it waited for.
         granted: whether it holds what it asks for.
@@ -36,8 +37,8 @@ class LockRequest:
 
     def __init__(
         self,
-        reads: Iterable[Variable],
-        writes: Iterable[Variable],
+        reads: Iterable[Node],
+        writes: Iterable[Node],
         on_grant: Callable[[], None],
         ancestors: tuple[LockRequest, ...] = (),
     ) -> None:
@@ -78,9 +79,9 @@ class LockQueue:
 
     def __init__(self) -> None:
         self._alone: LockRequest | None = None
-        self._held: Final[dict[Variable, _Requests]] = {}
-        self._waiting: Final[dict[Variable, _Requests]] = {}
-        self._writers: Final[dict[Variable, _Requests]] = {}
+        self._held: Final[dict[Node, _Requests]] = {}
+        self._waiting: Final[dict[Node, _Requests]] = {}
+        self._writers: Final[dict[Node, _Requests]] = {}
         self._nested: Final[_Requests] = {}
         self._arrivals: Final = count(1)
 
@@ -143,7 +144,7 @@ class LockQueue:
                 freed += self._grant_first(variable)
         return nested + sorted(freed, key=_arrival)
 
-    def _grant_first(self, variable: Variable) -> list[LockRequest]:
+    def _grant_first(self, variable: Node) -> list[LockRequest]:
         """Grants those at the head of a queue, as far as they wait for nothing else."""
         first: list[LockRequest] = []
         for one in self._waiting.get(variable, ()):
@@ -212,12 +213,12 @@ def _arrival(request: LockRequest) -> int:
     return request.arrival
 
 
-def _add(table: dict[Variable, _Requests], request: LockRequest, variables: Iterable[Variable]) -> None:
+def _add(table: dict[Node, _Requests], request: LockRequest, variables: Iterable[Node]) -> None:
     for variable in variables:
         table.setdefault(variable, {})[request] = None
 
 
-def _remove(table: dict[Variable, _Requests], request: LockRequest) -> None:
+def _remove(table: dict[Node, _Requests], request: LockRequest) -> None:
     for variable in (*request.writes, *request.reads):
         requests = table.get(variable)
         if requests is not None and request in requests:

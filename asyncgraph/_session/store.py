@@ -21,6 +21,7 @@ from .locks import LockQueue, LockRequest
 
 State = Mapping[Variable, Array]
 """What variables hold; those without a value are not in it. Never changed."""
+_NOTHING: Final[State] = {}
 
 
 @final
@@ -74,11 +75,14 @@ class Store:
         with self._lock:
             return self._locks.enter(request)
 
-    def leave(self, request: LockRequest, new: State | None = None) -> None:
-        """Commits what a run has assigned, lets go of what it holds, and tells those who waited for that."""
+    def leave(self, request: LockRequest, new: State = _NOTHING, first: State = _NOTHING) -> None:
+        """Commits what a run has assigned, lets go of what it holds, and tells those who waited for that.
+
+        `first` is for those variables that have no value yet.
+        """
         with self._lock:
-            if new:
-                self.values = {**self.values, **new}
+            if new or first:
+                self.values = {**first, **self.values, **new}
             freed = self._locks.leave(request)
         for one in freed:
             one.on_grant()

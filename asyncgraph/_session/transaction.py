@@ -4,6 +4,9 @@ It reads one consistent state, and commits what it assigns at its end, or nothin
 read and write, so that what it reads is what was committed last until it has ended. Any other reads what was committed
 last when it began, and never waits.
 
+What gives variables their first values holds nothing but these. Nobody else computes them meanwhile, and nobody has
+read them: so it is as if they had been there when it began, before whatever was assigned since.
+
 A nested run that assigns is like any other: what its ancestors hold nobody else has changed. One that does not assign
 reads what its parent does, so that all that one run does sees one state; or, once a nested run of the parent's has
 assigned something, what was committed last then: whoever assigns and reads after each other sees what it has assigned.
@@ -18,6 +21,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from .._exec.calls import current_call
+from .._graph.node import Node
 from .._graph.variable import Variable
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
@@ -40,9 +44,10 @@ class Transaction:
         _key: what they are drawn from, once it is known.
         _request: what it holds, or waits for.
         _new: what it has assigned, once that is known.
+        _first: the same of variables that had no value.
     """
 
-    __slots__ = ("_key", "_new", "_request", "_seed", "over", "parent", "store", "values")
+    __slots__ = ("_first", "_key", "_new", "_request", "_seed", "over", "parent", "store", "values")
 
     def __init__(self, store: Store, parent: Transaction | None, seed: int | None) -> None:
         self.store: Final = store
@@ -53,6 +58,7 @@ class Transaction:
         self._key: tuple[int, int] | None = None
         self._request: LockRequest | None = None
         self._new: State = _NOTHING
+        self._first: State = _NOTHING
 
     def enter(self, plan: Plan, on_grant: Callable[[], None] | None = None) -> bool:
         """Asks for what `plan` assigns and reads; whether it may begin at once. Otherwise `on_grant` is called then.
@@ -62,7 +68,7 @@ class Transaction:
         Raises:
             StateConflictError: it is nested, and would wait for a run that waits for it.
         """
-        if plan.writes and not self._asks_for(plan.reads, plan.writes, on_grant):
+        if plan.writes and not self._asks_for(*_needs_of(plan), on_grant):
             return False
         if plan.draws and self._key is None:
             self._key = self.store.next_key(self._seed)
@@ -78,9 +84,7 @@ class Transaction:
         self._asks_for(frozenset(), frozenset(values), on_grant)
         return not self.waits
 
-    def _asks_for(
-        self, reads: frozenset[Variable], writes: frozenset[Variable], on_grant: Callable[[], None] | None
-    ) -> bool:
+    def _asks_for(self, reads: frozenset[Node], writes: frozenset[Node], on_grant: Callable[[], None] | None) -> bool:
         """Whether it has what it assigns and reads, or waits for it."""
         ancestors = tuple(self.outer_requests())
         for one in ancestors:
@@ -139,13 +143,14 @@ class Transaction:
                 new[variable] = value
             else:
                 new[variable] = kept(value, one.keep, variable, homes[variable].on_host)
+        self._first = {one: new.pop(one) for one in plan.program.state.initialized}
         self._new = new
 
     def commit(self) -> None:
         """Commits what the run has assigned. With that it has ended."""
         if self._request is not None:
             request, self._request = self._request, None
-            self.store.leave(request, self._new)
+            self.store.leave(request, self._new, self._first)
             self._show_outer_runs()
         self.end()
 
@@ -153,7 +158,7 @@ class Transaction:
         """Ends it without a commit, if there was none. May be called at any time, also while it waits."""
         request, self._request = self._request, None
         self.over = True
-        self.values = self._new = _NOTHING  # Contexts that user code keeps may lead here.
+        self.values = self._new = self._first = _NOTHING  # Contexts that user code keeps may lead here.
         if request is not None:
             self.store.leave(request)
 
@@ -182,6 +187,16 @@ class Transaction:
             # Another thread may do so at the same time.
             while not one.over and one.values is not store.values:
                 one.values = store.values
+
+
+def _needs_of(plan: Plan) -> tuple[frozenset[Node], frozenset[Node]]:
+    """What a run of `plan` reads and does not change, and what it changes."""
+    first = plan.program.state.initialized
+    if not first:
+        return plan.reads, plan.writes
+    # The initial values stand for these variables, which others may assign meanwhile.
+    others = plan.writes.difference(first)
+    return plan.reads if others else frozenset(), others.union([one.initial for one in first])
 
 
 def _nobody_waits() -> None:
