@@ -122,7 +122,8 @@ def softmax_cross_entropy(logits: Operand, labels: Operand) -> Node:
 
     Raises:
         SpecError: the shapes do not fit, or the number of classes is not known.
-        IndexError: when it runs: an integer is negative, or not less than the number of classes.
+        IndexError: when it runs: an integer is negative, or not less than the number of classes. On CuPy, whose indices
+            wrap around, it is taken for another class.
     """
     logits, labels = as_nodes("softmax_cross_entropy", (logits, labels))
     shifted = _shifted(logits, -1)

@@ -46,6 +46,11 @@ FAILS: Final[Mapping[str, Sequence[str]]] = {
     "a worker makes the plan, as it may have to wait for the GPU: so a run whose plan is known overtakes": [
         "session/test_session.py::test_statistics_are_a_snapshot_of_what_was_done_and_is_held",
     ],
+    "CuPy's indices that are out of bounds wrap around": [
+        "training/test_losses.py::test_a_label_that_is_no_class_is_an_error_and_no_number",
+        "training/test_optimizers.py::test_a_step_that_fails_changes_no_variable_and_no_slot",
+        "training/test_progress.py::test_a_bar_is_closed_if_the_epoch_fails",
+    ],
     "the backend's threads stay when a session is closed": [
         "session/test_session.py::test_a_run_that_waited_for_its_turn_while_the_session_closed_leaves_nothing",
     ],

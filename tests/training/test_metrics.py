@@ -71,7 +71,6 @@ RIGHT: dict[str, tuple[Any, Any]] = {
     "scores": ([[0.1, 0.9], [0.8, 0.2], [0.5, 0.5]], [1, 1, 0]),
     "classes": ([1, 0, 0], [1, 1, 0]),
     "booleans": ([True, False, False], [True, True, False]),
-    "strings": (["b", "a", "a"], ["b", "b", "a"]),
 }
 
 
