@@ -83,7 +83,8 @@ class _Sums:
         gradients = self.as_they_are(node)
         if node in self._to_broadcast:
             self._to_broadcast.remove(node)
-            gradients[0] = ops.broadcast_like(gradients[0], node)
+            with _where(node):
+                gradients[0] = ops.broadcast_like(gradients[0], node)
         return gradients
 
 
@@ -153,10 +154,11 @@ def _carry(node: Node, positions: tuple[int, ...], sums: _Sums) -> None:
     for position, gradient in zip(positions, made, strict=True):
         if gradient is not None:
             operand = cast(Node, node.operands[position])
-            if node.op is OUTPUT:
-                sums.add(operand, cast(int, node.params["index"]), gradient)
-            else:
-                sums.add(operand, 0, _fitted(gradient, operand), gives_full)
+            with _where(operand):
+                if node.op is OUTPUT:
+                    sums.add(operand, cast(int, node.params["index"]), gradient)
+                else:
+                    sums.add(operand, 0, _fitted(gradient, operand), gives_full)
 
 
 def _takes(row: Row, node: Node, positions: tuple[int, ...], sums: _Sums) -> bool:

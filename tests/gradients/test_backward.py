@@ -253,6 +253,17 @@ def test_a_gradient_is_placed_where_the_node_is_that_it_belongs_to(x: ag.Node) -
     assert {node.requested_device for node in x.graph.nodes[before:]} == {"cpu:0"}
 
 
+def test_gradients_add_up_and_are_converted_and_broadcast_where_the_value_is(x: ag.Node) -> None:
+    with ag.device("gpu:1"):
+        y = ops.exp(x)
+        z = ops.sum(ops.astype(y, "float32")) + ops.mean(y, axis=0) * ops.max(y)
+    before = len(x.graph)
+    ag.gradients(z, x)
+    elsewhere = [node.op.name for node in x.graph.nodes[before:] if node.requested_device != "gpu:1"]
+    assert elsewhere == ["ones"]
+    assert {"add", "astype"} <= {node.op.name for node in x.graph.nodes[before:]}
+
+
 def test_control_dependencies_in_force_do_not_apply_to_gradients() -> None:
     with ag.Graph() as graph:
         v = ag.variable(3.0)
