@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -26,6 +26,22 @@ class Runner:
         if isinstance(self.session, ag.Session):
             return (await self.session.run(args)).results
         return (await asyncio.to_thread(self.session.run, args)).results
+
+    async def replace(self, values: Any) -> None:
+        if isinstance(self.session, ag.Session):
+            await self.session.replace(values)
+        else:
+            await asyncio.to_thread(self.session.replace, values)
+
+    async def initialize(self, variables: Any = None) -> None:
+        if isinstance(self.session, ag.Session):
+            await self.session.initialize(variables)
+        else:
+            await asyncio.to_thread(self.session.initialize, variables)
+
+    def held(self) -> Mapping[ag.Variable, Any]:
+        """What was committed last, without running anything."""
+        return self.session.store.snapshot()
 
 
 @asynccontextmanager

@@ -40,7 +40,8 @@ async def by_stream(session: ag.Session, fetches: Any, feeds: Any) -> Any:
 
 async def by_map(session: ag.Session, fetches: Any, feeds: Any) -> Any:
     async with session.map([ag.RunArgs(fetches, feeds)], concurrency=1) as runs:
-        return [values.results async for values in runs][0]
+        results = [values.results async for values in runs]
+    return results[0]
 
 
 async def by_thread(session: ag.Session, fetches: Any, feeds: Any) -> Any:
@@ -137,7 +138,7 @@ async def test_an_assignment_whose_value_was_handed_out_already_is_not_committed
         @ag.op
         async def fail(_: Any) -> None:
             await gate()
-            raise ValueError
+            raise ValueError("after the assignment")
 
         failing = fail(ag.constant(0.0))
     async with ag.Session(graph) as session:
@@ -145,7 +146,7 @@ async def test_an_assignment_whose_value_was_handed_out_already_is_not_committed
         assert await run.fetched(new) == 1.0
         assert (await session.run(v)).results == 0.0
         gate.open()
-        with pytest.raises(ValueError):
+        with pytest.raises(ValueError, match="after the assignment"):
             await run
         assert (await session.run(v)).results == 0.0
 
@@ -160,7 +161,7 @@ async def test_a_kernel_that_fails_leaves_what_kernels_before_it_have_assigned(k
             wrong = x + ag.constant([1.0, 2.0])
     async with opened(kind, graph) as session:
         for _ in range(2):
-            with pytest.raises(ValueError):
+            with pytest.raises(ValueError, match="shapes"):
                 await session.run([new, wrong], {x: [1.0, 2.0, 3.0]})
             assert await session.run(v) == 0.0
         await session.run([new, wrong], {x: [1.0, 2.0]})
