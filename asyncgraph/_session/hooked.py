@@ -18,7 +18,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from .._exec.calls import CallScope, current_call
-from .._exec.notes import explain_hook, has_note, trim_traceback
+from .._exec.notes import explain_hook, trim_traceback
 from .._graph.node import Node
 from ..errors import FetchError, HookCancelledError, RunArgsError
 from .args import RunArgs, out_of_time, untyped_args
@@ -150,8 +150,7 @@ class HookedRunFuture(RunFuture[T]):
             else:
                 values = await session.run(merging.args)
         except RunArgsError as error:
-            # With a note it is that of a node, and the run has begun.
-            blamed = error if has_note(error) else merging.blamed(error)
+            blamed = merging.blamed(error)
             if blamed is error:
                 raise
             raise blamed from None

@@ -42,7 +42,7 @@ class SessionHooks:
     Fields:
         named: the hooks.
         stop: whether one of them has asked the session to stop.
-        _opening: held while their lives begin.
+        _changing: held while their lives begin, and while they end.
         _begun: how many have begun.
         _created: how many have been told that there is a session.
         _ended: whether their lives have ended.
@@ -51,7 +51,7 @@ class SessionHooks:
     def __init__(self, hooks: Iterable[Hook]) -> None:
         self.named: Final = named(hooks, "the session")
         self.stop: Final = StopSwitch()
-        self._opening: Final = asyncio.Lock()
+        self._changing: Final = asyncio.Lock()
         self._begun = 0
         self._created = 0
         self._ended = False
@@ -67,7 +67,7 @@ class SessionHooks:
         Raises:
             BaseException: what a hook raised. It is called again the next time.
         """
-        async with self._opening:
+        async with self._changing:
             await self.begin(session.graph)
             while self._created < len(self.named):
                 who, hook = self.named[self._created]
@@ -91,17 +91,18 @@ class SessionHooks:
         Raises:
             BaseException: what a hook raised first, with a line for each other failure.
         """
-        if self._ended:
-            return
-        self._ended = True
-        failure: BaseException | None = None
-        for who, hook in reversed(self.named[: self._created]):
-            try:
-                await self._call(who, "end", partial(hook.end, session))
-            except BaseException as error:
-                failure = worse(failure, error, f"{who}, in end")
-        if failure is not None:
-            raise failure
+        async with self._changing:
+            if self._ended:
+                return
+            self._ended = True
+            failure: BaseException | None = None
+            for who, hook in reversed(self.named[: self._created]):
+                try:
+                    await self._call(who, "end", partial(hook.end, session))
+                except BaseException as error:
+                    failure = worse(failure, error, f"{who}, in end")
+            if failure is not None:
+                raise failure
 
     async def _call(self, who: str, method: str, call: Callable[[], Any]) -> None:
         context = copy_context()

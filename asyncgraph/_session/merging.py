@@ -72,7 +72,7 @@ class Merging:
         }
 
     def blamed(self, error: RunArgsError) -> RunArgsError:
-        """`error`, for which the run has not begun; or one that names the hook whose part cannot be run."""
+        """`error`, by which the run failed; or one that names the hook, if the run did not begin for its part."""
         feeds = {node: value for node, (value, _) in self._fed.items()}
         for who, part in self._parts.items():
             if part is None:

@@ -472,7 +472,7 @@ class Session:
             raise SessionLoopError("the session was opened on another event loop\n  close it where it was opened")
         if any(call.run is self.hooks or self.runs.contains(call.run) for call in calls_in_progress()):
             raise SessionError(
-                "an op closes the session that runs it, or a hook does\n  close it from outside; the run would never end"
+                "an op closes the session that runs it, or a hook does\n  close it from outside: it would never end"
             )
         self._closed = True
         failure = await end_runs(host, self.runs, partial(self.hooks.end, self) if end_hooks else None)

@@ -238,6 +238,41 @@ async def test_a_run_that_is_cancelled_in_after_run_has_committed_and_tells_the_
     assert names(of_runs(calls))[3:] == ["D after_run", "B after_run", "A after_run"]
 
 
+@pytest.mark.parametrize("timeout_s", [None, 60.0])
+@pytest.mark.parametrize("submits", [False, True])
+async def test_hooks_are_told_of_values_just_if_the_run_has_committed_whenever_it_is_cancelled(
+    timeout_s: float | None, submits: bool
+) -> None:
+    calls: Calls = []
+    runs: list[asyncio.Future[Any]] = []
+
+    async def cancel_in(count: int) -> None:
+        async def cancel() -> None:
+            await turns(count)
+            runs[count].cancel()
+
+        others.append(asyncio.create_task(cancel()))
+
+    others: list[asyncio.Task[None]] = []
+    with ag.Graph() as graph:
+        count = ag.placeholder(None, name="count")
+        with ag.control_dependencies([ag.op(cancel_in)(count)]):
+            train = ag.global_step().assign_add(1)
+
+    async with ag.Session(graph, hooks=[Recorder("A", calls)]) as session:
+        for turn in range(16):
+            args = ag.RunArgs(train, {count: turn}, ag.RunOptions(timeout_s))
+            runs.append(session.submit(args) if submits else asyncio.ensure_future(session.run(args)))
+            await asyncio.wait(runs)
+        await asyncio.wait(others)
+        steps = (await session.run("global_step", None, ag.RunOptions(hooks=None))).results
+
+    told = names(of_runs(calls))
+    assert told.count("A after_run") == steps
+    assert told.count("A on_error") == 16 - steps
+    assert 0 < steps < 16
+
+
 async def test_a_run_that_is_cancelled_before_it_begins_calls_no_hook() -> None:
     graph, x, y = square()
     calls: Calls = []

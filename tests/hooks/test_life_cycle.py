@@ -70,6 +70,35 @@ async def test_a_session_whose_hooks_cannot_begin_is_closed_and_says_why() -> No
     assert names(calls) == ["A begin", "B begin"]
 
 
+async def test_only_hooks_that_know_of_the_session_are_told_of_its_end() -> None:
+    graph, x, y = square()
+    calls: Calls = []
+    failing = Recorder("B", calls, after_create_session=raising(ValueError("no")))
+    session = ag.Session(graph, hooks=[Recorder("A", calls), failing, Recorder("C", calls)])
+
+    with pytest.raises(ValueError, match="no"):
+        await session.run(y, {x: [2.0]})
+    await session.aclose()
+
+    assert names(calls)[3:] == ["A after_create_session", "B after_create_session", "A end"]
+
+
+async def test_who_closes_a_session_that_is_being_closed_waits_for_its_hooks() -> None:
+    graph, x, y = square()
+    calls: Calls = []
+
+    async def run_last(session: ag.Session) -> None:
+        await asyncio.sleep(0)
+        calls.append(("A", "ran", (await session.submit(y, {x: [3.0]})).results[0]))
+
+    session = ag.Session(graph, hooks=[Recorder("A", calls, end=run_last)])
+    await session.run(y, {x: [2.0]})
+    await asyncio.gather(session.aclose(), session.aclose())
+
+    assert calls[-2:] == [("A", "end"), ("A", "ran", 9.0)]
+    assert names(calls).count("A end") == 1
+
+
 async def test_all_hooks_are_told_of_the_end_whatever_others_raise_and_the_session_is_closed() -> None:
     graph, x, y = square()
     calls: Calls = []

@@ -180,6 +180,14 @@ async def test_a_recovery_waits_for_the_runs_in_flight_and_new_ones_wait_for_it(
     assert waiting == [True]
 
 
+async def test_runs_that_wait_for_a_place_when_a_session_fails_are_run_by_the_next_one() -> None:
+    graph, train, _ = failing(times(1))
+    config = ag.SessionConfig(max_concurrent_runs=1)
+    async with asyncio.timeout(GUARD_S), ag.MonitoredSession(graph, config=config, recover=AT_ONCE) as session:
+        values = await asyncio.gather(*[session.run(train) for _ in range(6)])
+        assert sorted(int(one.results) for one in values) == [1, 2, 3, 4, 5, 6]
+
+
 async def test_a_deadline_covers_the_recovery_which_goes_on_for_others() -> None:
     gate = AsyncGate()
     graph, train, count = failing(times(1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import Context, copy_context
 from typing import Any
 
 import numpy as np
@@ -244,6 +245,39 @@ async def test_hooked_runs_count_for_the_limits_of_a_session_once_each() -> None
     assert results == [4.0, 4.0]
     assert (statistics.runs_started, statistics.runs_ended) == (2, 2)
     assert (statistics.runs_executing, statistics.runs_waiting) == (0, 0)
+
+
+async def test_no_more_hooked_runs_execute_than_may() -> None:
+    gates = [AsyncGate() for _ in range(2)]
+    with ag.Graph() as graph:
+        nodes = [ag.op(gate).node() for gate in gates]
+    calls: Calls = []
+
+    async with ag.Session(
+        graph, config=ag.SessionConfig(max_concurrent_runs=1), hooks=[Recorder("A", calls)]
+    ) as session:
+        runs = [session.submit(node) for node in nodes]
+        await gates[0].has_begun()
+        await turns(5)
+        began = gates[1].begun.is_set()
+        for gate in gates:
+            gate.open()
+        await asyncio.wait(runs)
+
+    assert not began
+    assert names(of_runs(calls))[:2] == ["A before_run"] * 2  # Hooks need no place.
+
+
+async def test_what_a_hook_leaves_running_knows_that_its_run_is_over() -> None:
+    graph, x, y = square()
+    kept: list[Context] = []
+    async with ag.Session(
+        graph, hooks=[Recorder("A", [], before_run=lambda _: kept.append(copy_context()))]
+    ) as session:
+        await session.run(y, {x: [2.0]})
+
+    with pytest.raises(asyncio.CancelledError, match="the run that this op belongs to is over"):
+        kept[0].run(ag.check_cancelled)
 
 
 async def test_hooks_can_run_a_session_whose_only_place_others_want() -> None:
