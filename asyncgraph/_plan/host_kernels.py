@@ -7,6 +7,7 @@ from functools import partial
 from operator import itemgetter
 from typing import Any, Final
 
+from .._graph.exchange import dtype_name
 from .._graph.node import Node
 from .._graph.op import ASSIGN, CURRENT, GROUP, ITEM, OUTPUT, READ, Op
 from .._graph.spec import ArraySpec
@@ -30,7 +31,7 @@ def _fitting(spec: ArraySpec, value: Any) -> Any:
         SpecTypeError, SpecError: its dtype or its shape differ.
     """
     dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
-    if str(dtype) != str(spec.dtype):
+    if dtype is None or dtype_name(value) != str(spec.dtype):
         raise SpecTypeError(f"a {spec!r} was assigned a value of dtype {dtype or type(value).__name__}")
     if not may_be(shape, spec.shape):
         raise SpecError(f"a {spec!r} was assigned a value of shape {shape}")
