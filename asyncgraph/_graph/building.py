@@ -108,7 +108,9 @@ def variable(
         known = declared.dtype or found.dtype
         if known is None:
             raise SpecTypeError(f"the dtype of variable {name!r} is not known: it is that of {node!r}\n  give dtype=")
-        if found.dtype not in (None, known) or not may_be(found.shape, declared.shape):
+        # Not `in`: to NumPy, float64 equals None.
+        misfits = found.dtype is not None and found.dtype != known
+        if misfits or not may_be(found.shape, declared.shape):
             raise SpecError(f"the initial value of variable {name!r} does not fit {declared!r}: it is {node!r}")
         dims = found.shape if declared.shape is None else declared.shape
         unnamed = None if dims is None else tuple([None if isinstance(dim, str) else dim for dim in dims])

@@ -10,13 +10,13 @@ applied. `assign_add` adds to what the assignments built before it have made of 
 
 from __future__ import annotations
 
-from typing import Final, cast, final
+from typing import Any, Final, cast, final
 
 import numpy as np
 
 from ..errors import GraphError, SpecError, SpecOverflowError, SpecTypeError
 from .convert import ConversionError, OutOfRangeError, as_exact_array
-from .node import Node, Scalar
+from .node import Node
 from .op import ASSIGN, CURRENT, NO_PARAMS, READ, Params
 from .rules.infer import infer_spec
 from .scopes import current_scope
@@ -91,15 +91,16 @@ class Variable(Node):
         return self._update("subtract", value, name)
 
     def _update(self, op: str, value: object, name: str | None) -> Node:
-        operand: Node | Scalar
-        if isinstance(value, Node):
-            operand = self.graph.operand(value, op)
-        elif isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic):
-            operand = value
+        operand: object = value
+        if isinstance(value, Node) or (
+            isinstance(value, (bool, int, float, complex)) and not isinstance(value, np.generic)
+        ):
+            seen = value
         else:
-            operand = self._constant(value)
+            operand = array = self._array(value)
+            seen = intern_spec(array.dtype, array.shape)
         # Before anything is added.
-        self._check(infer_spec(op, (self, operand), NO_PARAMS), operand)
+        self._check(infer_spec(op, (self, seen), NO_PARAMS), value)
         return self.assign(self.graph.apply(op, (self.current(), operand)), name)
 
     def current(self) -> Node:
@@ -110,16 +111,20 @@ class Variable(Node):
         return f"{self.name.rpartition('/')[2]}_{what}"
 
     def _constant(self, value: object) -> Node:
-        try:
-            array = as_exact_array(value, self.dtype)
-        except ConversionError as error:
-            kind = SpecOverflowError if isinstance(error, OutOfRangeError) else SpecTypeError
-            raise kind(self._refusal(f"{value!r}", str(error))) from error.__cause__
+        array = self._array(value)
         self._check(intern_spec(array.dtype, array.shape), value)
         return self.graph.constant(array)
 
+    def _array(self, value: object) -> np.ndarray[Any, Any]:
+        try:
+            return as_exact_array(value, self.dtype)
+        except ConversionError as error:
+            kind = SpecOverflowError if isinstance(error, OutOfRangeError) else SpecTypeError
+            raise kind(self._refusal(f"{value!r}", str(error))) from error.__cause__
+
     def _check(self, spec: ArraySpec, value: object) -> None:
-        if None not in (spec.dtype, self.dtype) and spec.dtype != self.dtype:
+        # Not `in`: to NumPy, float64 equals None.
+        if spec.dtype is not None and self.dtype is not None and spec.dtype != self.dtype:
             raise SpecTypeError(
                 self._refusal(f"{value!r}", f"the dtype would be {spec.dtype}")
                 + f"\n  write ops.astype(value, {str(self.dtype)!r})"

@@ -183,10 +183,9 @@ async def test_first_values_are_computed_where_the_variable_is_or_moved_there(pl
 
 async def test_runs_of_a_device_at_the_same_time_lose_no_update(places: Places) -> None:
     gate = Gate()
-    with ag.Graph() as graph:
-        with ag.device(places.one):
-            v = ag.variable(np.zeros(3))
-            add, slow = v.assign_add(1.0), v.assign(v + gate.node(1.0))
+    with ag.Graph() as graph, ag.device(places.one):
+        v = ag.variable(np.zeros(3))
+        add, slow = v.assign_add(1.0), v.assign(v + gate.node(1.0))
     async with asyncio.timeout(20), ag.Session(graph) as session:
         await session.run([v, add], {add: np.zeros(3)})
         session.prepare(add), session.prepare(slow)

@@ -19,8 +19,8 @@ _LIMIT: Final = 4096
 _known: dict[tuple[object, ...], ArraySpec] = {}
 
 
-def infer_spec(op: str, operands: tuple[Node | Scalar, ...], params: Params) -> ArraySpec:
-    """The spec of the one result of `op`, applied to `operands` with `params`.
+def infer_spec(op: str, operands: tuple[Node | ArraySpec | Scalar, ...], params: Params) -> ArraySpec:
+    """The spec of the one result of `op`, applied to `operands`, or to what has these specs, with `params`.
 
     Raises:
         SpecError, SpecTypeError, SpecOverflowError: the op can never take these operands.
