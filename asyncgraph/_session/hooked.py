@@ -58,6 +58,7 @@ class HookedRunFuture(RunFuture[T]):
     #   _leaving: whether hooks are told of an error, which nothing cuts short.
     #   _inner: the run proper, if that is a run in flight; also when it has ended.
     #   _watchers: who waits for a fetch, until the run proper knows of them.
+    #   has_committed: whether the run proper has succeeded.
     #   _failures: what failed after something else had.
 
     def __init__(
@@ -77,6 +78,7 @@ class HookedRunFuture(RunFuture[T]):
         self._leaving = False
         self._inner: PlainRunFuture[Any] | None = None
         self._watchers: list[tuple[Node, asyncio.Future[Any]]] = []
+        self.has_committed = False
         self._failures: Final[list[BaseException]] = []
 
     # -- what callers use ------------------------------------------------------------------------------
@@ -156,6 +158,7 @@ class HookedRunFuture(RunFuture[T]):
             raise blamed from None
         finally:
             runs.in_hooks += 1
+        self.has_committed = True
         return merging.shared_out(values)
 
     async def _tell_values(self, shares: Mapping[str, RunValues[Any]], merging: Merging) -> BaseException | None:

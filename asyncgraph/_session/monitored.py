@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from enum import Enum
 from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, NoReturn, TypeVar, final, overload
@@ -31,6 +32,13 @@ _ENDS: Final = (StopIteration, StopAsyncIteration)
 DEFAULT_RECOVERY: Final = Retry(attempts=4, backoff_s=1.0, on=(DeviceLostError,))
 
 
+class _Again(Enum):
+    """Why a run is tried once more, and whether that counts as a further attempt."""
+
+    COUNTED = "it has failed by what is recovered from"
+    UNCOUNTED = "its session was closed before it could begin"
+
+
 @final
 class MonitoredSession:
     """Runs a graph for as long as nobody asks it to stop: with its variables restored, its hooks, and recovery.
@@ -49,6 +57,7 @@ class MonitoredSession:
     If a run fails by one of `recover.on`, there is a new session, after what is in flight has ended: with the latest
     checkpoint restored, or without a `checkpoint_dir` with what was committed last; `after_create_session` is
     called again; and the run is tried again, hooks included. Others that fail so meanwhile wait for the same session.
+    What a hook raises when its run has committed is raised: nothing is done twice.
 
     Args:
         graph: what is run; the current graph if left out.
@@ -139,28 +148,43 @@ class MonitoredSession:
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
-        if current_call.get() is not None:
-            return await self.session.run(asked)  # Its run is tried again, and has hooks.
-        attempt = 1
-        while True:
-            if self._hooks.stop.on:
-                raise SessionStoppedError("the session was asked to stop\n  write: while not session.should_stop()")
-            session = self._session
-            try:
-                if session is None:
-                    session = await self._next_session(asked.options, began, attempt)
-                if asked.options.hooks is None:
-                    return await session.run_since(began, asked)
-                return await session.start_hooked(asked, began, self._hooks)
-            except SessionClosedError:
-                if session is None or session is self._session:
-                    raise
-                continue  # It was closed after another run had failed, before this one could begin.
-            except self._recover.on:
-                if attempt >= self._recover.attempts:
-                    raise
-                self._give_up(session)
-            attempt += 1
+        try:
+            if current_call.get() is not None:
+                return await self.session.run(asked)  # Its run has hooks, and is tried again.
+            attempt = 1
+            while True:
+                values = await self._try(asked, began, attempt)
+                if isinstance(values, RunValues):
+                    return values
+                attempt += values is _Again.COUNTED
+        except BaseException:
+            del asked, args, feeds  # Exceptions keep this frame, and it keeps what was fed.
+            raise
+
+    async def _try(self, args: RunArgs[T], began: float, attempt: int) -> RunValues[T] | _Again:
+        """One attempt at a run; `_Again` if there is to be another one."""
+        if self._hooks.stop.on:
+            raise SessionStoppedError("the session was asked to stop\n  write: while not session.should_stop()")
+        session, run = self._session, None
+        try:
+            if session is None:
+                session = await self._next_session(args.options, began, attempt)
+            if args.options.hooks is None:
+                return await session.run_since(began, args)
+            run = session.start_hooked(args, began, self._hooks)
+            return await run
+        except SessionClosedError:
+            # Another run may have failed before this one could begin.
+            if session is None or session is self._session or (run is not None and run.has_committed):
+                raise
+            return _Again.UNCOUNTED
+        except self._recover.on:
+            if attempt >= self._recover.attempts or (run is not None and run.has_committed):
+                raise
+            self._give_up(session)
+            return _Again.COUNTED
+        finally:
+            del args, run  # As above; and it keeps what it raises.
 
     # -- recovery --------------------------------------------------------------------------------------
 

@@ -393,8 +393,8 @@ def fail(*given: Any) -> None:
 
 
 @pytest.mark.parametrize("where", ["before_run", "after_run", "node"])
-@pytest.mark.parametrize("submits", [False, True])
-async def test_a_kept_error_of_a_hooked_run_keeps_nothing_that_was_fed(where: str, submits: bool) -> None:
+@pytest.mark.parametrize("how", ["run", "submit", "monitored"])
+async def test_a_kept_error_of_a_hooked_run_keeps_nothing_that_was_fed(where: str, how: str) -> None:
     with ag.Graph() as graph:
         x = ag.placeholder(None, name="x")
         node = ag.op(fail if where == "node" else lambda _: 1)(x)
@@ -408,11 +408,14 @@ async def test_a_kept_error_of_a_hooked_run_keeps_nothing_that_was_fed(where: st
             if where == "after_run":
                 fail()
 
-    async with ag.Session(graph, hooks=[Failing()]) as session:
-        run = session.submit if submits else session.run
+    kept: list[BaseException] = []
+    session = (ag.MonitoredSession if how == "monitored" else ag.Session)(graph, hooks=[Failing()])
+    async with session:
+        run = session.submit if isinstance(session, ag.Session) and how == "submit" else session.run
         with pytest.raises(ValueError, match="kept") as caught:
             await run(node, {x: np.ones(3).view(Fed)})
+        kept.append(caught.value)
 
     gc.collect()
     assert [one for one in gc.get_objects() if isinstance(one, Fed)] == []
-    assert caught.value.__traceback__ is not None
+    assert kept[0].__traceback__ is not None

@@ -180,6 +180,15 @@ async def test_a_recovery_waits_for_the_runs_in_flight_and_new_ones_wait_for_it(
     assert waiting == [True]
 
 
+async def test_a_hook_that_fails_when_its_run_has_committed_has_nothing_done_twice() -> None:
+    graph, _, count = failing(times(0))
+    hook = Recorder("A", [], after_run=lambda *_: times(1)())
+    async with ag.MonitoredSession(graph, hooks=[hook], recover=AT_ONCE) as session:
+        with pytest.raises(ConnectionError):
+            await session.run(count)
+        assert await step_of(session) == 1
+
+
 async def test_runs_that_wait_for_a_place_when_a_session_fails_are_run_by_the_next_one() -> None:
     graph, train, _ = failing(times(1))
     config = ag.SessionConfig(max_concurrent_runs=1)
