@@ -126,9 +126,9 @@ class Session:
             RunArgsError: the graph cannot give what is asked for, or a fed value does not fit. Nothing has run.
             SessionClosedError, SessionOverloadedError, SessionLoopError: the session cannot take the run.
             RunTimeoutError: `options.timeout_s` is over.
-            BaseException: what a kernel or an op raised first, KeyboardInterrupt and SystemExit included, unchanged
-                but for a note that names the node, with a line for each other failure. A CancelledError of an
-                op's own is a `NodeCancelledError`.
+            BaseException: what a kernel, an op or a hook raised first, KeyboardInterrupt and SystemExit included,
+                unchanged but for a note that names the node or the hook, with a line for each other failure. A
+                CancelledError of an op's own is a `NodeCancelledError`, one of a hook's a `HookCancelledError`.
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
