@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._graph.op import Call
-from .._plan.control import Body, Conditional, Control, keys_of, split_key, truth
+from .._plan.control import Body, Conditional, Control, Delayed, Iteration, keys_of, split_key, truth
 from .._plan.lower import Instruction
 from .waiting import wait_shielded
 
@@ -26,7 +26,7 @@ def call_of(run: Run, instruction: Instruction) -> Call | None:
     return Call(partial(run_bodies, run, control), is_async=True) if isinstance(control, Control) else None
 
 
-async def run_bodies(run: Run, control: Control, *operands: Any) -> list[Any]:
+async def run_bodies(run: Run, control: Control, *operands: Any) -> Any:
     """What a node of control flow gives, in a run. On the loop.
 
     A cancellation is raised when nothing is left of what it has started.
@@ -35,9 +35,20 @@ async def run_bodies(run: Run, control: Control, *operands: Any) -> list[Any]:
         BaseException: what a node of a body raised, with a note that names it; or a condition is not one boolean.
     """
     if isinstance(control, Conditional):
-        pred, *others = operands
-        given, key = split_key(others, control.draws)
-        return await _run(run, control.chosen(pred), given, key)
+        return await _chosen(run, control, operands)
+    if isinstance(control, Iteration):
+        return await _repeated(run, control, operands)
+    (delayed,) = operands
+    return await _forced(run, delayed)
+
+
+async def _chosen(run: Run, control: Conditional, operands: Sequence[Any]) -> list[Any]:
+    pred, *others = operands
+    given, key = split_key(others, control.draws)
+    return await _run(run, control.chosen(pred), given, key)
+
+
+async def _repeated(run: Run, control: Iteration, operands: Sequence[Any]) -> list[Any]:
     condition, body = control.bodies
     given, key = split_key(operands, control.draws)
     values, captured = given[: control.count], given[control.count :]
@@ -49,6 +60,19 @@ async def run_bodies(run: Run, control: Control, *operands: Any) -> list[Any]:
         values = await _run(run, body, values + captured, keys[1])
         iteration += 1
     return values
+
+
+async def _forced(run: Run, delayed: Delayed) -> Any:
+    if delayed.begun and not delayed.known:
+        if delayed.future is None:
+            delayed.future = asyncio.get_running_loop().create_future()
+        # If it fails, so does the run, which cancels this.
+        await asyncio.shield(delayed.future)
+    elif not delayed.known:
+        delayed.know((await _run(run, delayed.body, delayed.begin(), delayed.key))[0])
+        if delayed.future is not None:
+            delayed.future.set_result(None)
+    return delayed.value
 
 
 async def _run(outer: Run, body: Body, given: list[Any], key: tuple[int, ...] | None) -> list[Any]:

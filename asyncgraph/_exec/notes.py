@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from .._graph.control import CONTROL_OPS
+from .._graph.control import CONTROL_OPS, FORCED
 from .._graph.exchange import dtype_name
 from .._graph.node import Node
 from .._graph.spec import intern_spec
@@ -81,6 +81,8 @@ def explain_call(error: BaseException, node: Node, args: list[Any], home: Placem
 
 def add_enclosing_line(error: BaseException, node: Node) -> None:
     """Tells `error`, which has a note about a node, that `node` ran that one."""
+    if node.op is FORCED:
+        return  # It is in no graph: what needed the other one first says nothing about it.
     _add_line(error, f"run by {node.name!r} ({node.op.name}), built at: {node.site or 'unknown'}")
 
 

@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from typing import Any, Final, cast, final
 
 from .node import Node
-from .op import COND, WHILE_LOOP
+from .op import COND, WHILE_LOOP, Op
 
-CONTROL_OPS: Final = frozenset({COND, WHILE_LOOP})
+DELAYED: Final = Op("delayed", pure=False)
+FORCED: Final = Op("forced", pure=False)
+"""Ops of plans alone: of a value that is computed when it is first needed, and of where it is needed."""
+
+CONTROL_OPS: Final = frozenset({COND, WHILE_LOOP, DELAYED, FORCED})
 """Ops whose nodes run other nodes."""
 
 
@@ -19,7 +23,7 @@ class Loop:
     """What a node of the op "while_loop" runs.
 
     Fields:
-        values: the nodes that stand for the values of an iteration.
+        values: the nodes that stand for the values of an iteration. There is at least one.
         condition: whether there is another iteration.
         body: the values of the next one.
         most: how many iterations there are at most; `None` for any number.
@@ -29,6 +33,11 @@ class Loop:
     condition: Node
     body: tuple[Node, ...]
     most: int | None
+
+    @property
+    def start(self) -> int:
+        """The index of the first node that was built for it: what was built before runs before the loop."""
+        return self.values[0].index
 
 
 def loop_of(node: Node) -> Loop:
@@ -47,11 +56,6 @@ def branches_of(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
 def scopes_of(node: Node) -> tuple[int, int]:
     """What assignments have in `branch_of`, if they were built in the branches of a node of "cond"."""
     return cast("tuple[int, int]", node.params["within"])
-
-
-def eager_inputs(node: Node) -> tuple[Node, ...]:
-    """The inputs that are computed before a node, whatever they are: of "cond" the condition alone."""
-    return node.inputs if node.op is not COND else node.inputs[:1]
 
 
 def lazy_inputs(node: Node) -> tuple[Node, ...]:

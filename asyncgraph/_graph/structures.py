@@ -16,14 +16,11 @@ def flatten(structure: object) -> list[object]:
     stack: list[object] = [structure]
     while stack:
         one = stack.pop()
-        if isinstance(one, (list, tuple)):
-            stack += reversed(cast("list[object]", one))
-        elif isinstance(one, dict):
-            stack += reversed(cast("dict[object, object]", one).values())
-        elif dataclasses.is_dataclass(one) and not isinstance(one, type):
-            stack += [getattr(one, field.name) for field in reversed(dataclasses.fields(one))]
-        else:
+        parts = _parts(one)
+        if parts is None:
             leaves.append(one)
+        else:
+            stack += reversed(parts.values())
     return leaves
 
 
@@ -34,7 +31,7 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
         return refilled(structure, parts)
     if isinstance(structure, (list, tuple)):
         return refilled(structure, [rebuild(one, leaves) for one in cast("list[Any]", structure)])
-    if dataclasses.is_dataclass(structure) and not isinstance(structure, type):
+    if _is_dataclass(structure):
         made = copy.copy(structure)
         for field in dataclasses.fields(structure):
             # Not setattr, which a frozen dataclass refuses.
@@ -43,15 +40,37 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
     return next(leaves)
 
 
-def is_alike(one: Any, other: Any) -> bool:
-    """Whether two structures differ in their leaves alone."""
-    if isinstance(one, dict):
-        a, b = cast("dict[Any, Any]", one), cast("dict[Any, Any]", other)
-        return type(a) is type(b) and list(a) == list(b) and all(map(is_alike, a.values(), b.values()))
-    if isinstance(one, (list, tuple)):
-        first, second = cast("list[Any]", one), cast("list[Any]", other)
-        return type(first) is type(second) and len(first) == len(second) and all(map(is_alike, first, second))
-    if dataclasses.is_dataclass(one) and not isinstance(one, type):
-        names = [field.name for field in dataclasses.fields(one)]
-        return type(one) is type(other) and all(is_alike(getattr(one, name), getattr(other, name)) for name in names)
-    return not (isinstance(other, (dict, list, tuple)) or dataclasses.is_dataclass(other))
+def leaves_as(structure: Any, like: Any) -> list[object] | None:
+    """The leaves of a structure, in the order of those of `like`; `None` if the two differ in more than their leaves.
+
+    Dicts are alike if they have the same keys, in whatever order.
+    """
+    leaves: list[object] = []
+    stack: list[tuple[Any, Any]] = [(structure, like)]
+    while stack:
+        one, other = stack.pop()
+        parts, others = _parts(one), _parts(other)
+        if others is None:
+            if parts is not None:
+                return None
+            leaves.append(one)
+        elif parts is None or type(one) is not type(other) or parts.keys() != others.keys():
+            return None
+        else:
+            stack += reversed([(parts[key], others[key]) for key in others])
+    return leaves
+
+
+def _parts(structure: Any) -> dict[Any, Any] | None:
+    """What a container holds, by keys, positions or names; `None` for a leaf."""
+    if isinstance(structure, dict):
+        return cast("dict[Any, Any]", structure)
+    if isinstance(structure, (list, tuple)):
+        return dict(enumerate(cast("list[Any]", structure)))
+    if _is_dataclass(structure):
+        return {field.name: getattr(structure, field.name) for field in dataclasses.fields(structure)}
+    return None
+
+
+def _is_dataclass(value: object) -> bool:
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)

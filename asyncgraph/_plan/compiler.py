@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Final, final
 
-from .._graph.control import loop_of
+from .._graph.control import DELAYED, FORCED, loop_of
 from .._graph.node import Node
-from .._graph.op import COND
+from .._graph.op import COND, WHILE_LOOP, Op
 from .._graph.variable import Variable
-from .control import Body, Conditional, Control, Iteration
+from .bodies import nested_too_deeply
+from .control import NO_CONTROLS, Body, Conditional, Control, Delay, Force, Iteration
 from .cse import eliminate_common_subexpressions
 from .fold import fold_constants
 from .lower import lower
@@ -48,39 +50,88 @@ def compile_plan(
         MissingFeedError: a placeholder is needed that is not among `feeds`.
         DeviceNotFoundError: a node asks for a device that there is not, and may not run elsewhere.
         KernelNotFoundError: a backend has no kernel for a node that was placed on it.
+        GraphError: control flow is nested too deeply.
+        FetchError: a node of control flow itself is fetched, and not what it gives.
     """
     program = prune(fetches, feeds, checkpoint, uninitialized, stores)
-    return _compiled(program, placer, checkpoint, fed_on, on_host)
+    try:
+        return _Compiler(placer, checkpoint).compiled(program, fed_on, on_host, NO_CONTROLS)
+    except RecursionError as error:
+        raise nested_too_deeply() from error
 
 
-def _compiled(
-    program: Program, placer: Placer, checkpoint: Checkpoint, fed_on: Mapping[Node, Placement], on_host: bool
-) -> Plan:
-    controls = {node: _control(node, bodies, placer, checkpoint) for node, bodies in program.bodies.items()}
-    program = place(program, placer, fed_on)
-    checkpoint()
-    program = eliminate_common_subexpressions(program, checkpoint)
-    program = fold_constants(program, checkpoint)
-    lowered = with_copies(program, lower(program, checkpoint, on_host, controls))
-    segments = cut_into_segments(lowered, checkpoint)
-    checkpoint()
-    fetched, assigned = owners_of_fetches(program, lowered)
-    checkpoint()
-    return Plan(program, lowered, segments, fetched, assigned)
+@final
+class _Compiler:
+    """Compiles programs, and those inside of them. Recurses as deep as control flow is nested.
+
+    Fields:
+        placer, checkpoint: as `compile_plan`'s.
+    """
+
+    def __init__(self, placer: Placer, checkpoint: Checkpoint) -> None:
+        self._placer: Final = placer
+        self._checkpoint: Final = checkpoint
+
+    def compiled(
+        self,
+        program: Program,
+        fed_on: Mapping[Node, Placement],
+        on_host: bool,
+        outside: Mapping[Node, Control],
+    ) -> Plan:
+        """The plan of a program; `outside` makes what is delayed outside of it."""
+        checkpoint = self._checkpoint
+        controls: dict[Node, Control] = {}
+        known = dict(outside)
+        for node, bodies in program.bodies.items():
+            controls[node] = known[node] = _CONTROLS[node.op](node, self._bodies(bodies, known), known)
+        program = place(program, self._placer, fed_on)
+        checkpoint()
+        program = eliminate_common_subexpressions(program, checkpoint)
+        program = fold_constants(program, checkpoint)
+        lowered = with_copies(program, lower(program, checkpoint, on_host, controls))
+        segments = cut_into_segments(lowered, checkpoint)
+        checkpoint()
+        fetched, assigned = owners_of_fetches(program, lowered)
+        checkpoint()
+        return Plan(program, lowered, segments, fetched, assigned)
+
+    def _bodies(self, bodies: Bodies, outside: Mapping[Node, Control]) -> list[Body]:
+        made: list[Body] = []
+        for program, results in zip(bodies.programs, bodies.results, strict=True):
+            plan = self.compiled(program, NOWHERE, True, outside)
+            place_of = {one: index for index, one in enumerate(program.fetches)}
+            made.append(Body(plan, tuple([place_of[one] for one in results])))
+        return made
 
 
-def _control(node: Node, bodies: Bodies, placer: Placer, checkpoint: Checkpoint) -> Control:
-    """The kernel of a node of control flow. Recurses as deep as control flow is nested."""
-    made: list[Body] = []
-    for program, results in zip(bodies.programs, bodies.results, strict=True):
-        plan = _compiled(program, placer, checkpoint, NOWHERE, True)
-        place_of = {one: index for index, one in enumerate(program.fetches)}
-        made.append(Body(plan, tuple([place_of[one] for one in results])))
-    pair = (made[0], made[1])
-    if node.op is COND:
-        return Conditional(node, pair)
+def _conditional(node: Node, bodies: list[Body], known: Mapping[Node, Control]) -> Control:
+    true, false = bodies
+    return Conditional(node, (true, false))
+
+
+def _iteration(node: Node, bodies: list[Body], known: Mapping[Node, Control]) -> Control:
     loop = loop_of(node)
-    return Iteration(node, pair, len(loop.values), loop.most)
+    condition, body = bodies
+    return Iteration(node, (condition, body), len(loop.values), loop.most)
+
+
+def _delay(node: Node, bodies: list[Body], known: Mapping[Node, Control]) -> Control:
+    (body,) = bodies
+    return Delay(node, (body,))
+
+
+def _force(node: Node, bodies: list[Body], known: Mapping[Node, Control]) -> Control:
+    return Force(node, (known[node.inputs[0]].bodies[0],))
+
+
+_CONTROLS: Final[Mapping[Op, Callable[[Node, list[Body], Mapping[Node, Control]], Control]]] = {
+    COND: _conditional,
+    WHILE_LOOP: _iteration,
+    DELAYED: _delay,
+    FORCED: _force,
+}
+"""Makes the kernel of a node of control flow, from what it runs and the kernels that are known where it stands."""
 
 
 def no_checkpoint() -> None:

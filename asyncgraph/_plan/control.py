@@ -1,4 +1,4 @@
-"""Kernels that run plans: one branch of two, or a body again and again.
+"""Kernels that run plans: one branch of two, a body again and again, or what is delayed once it is needed.
 
 Where all that they run are kernels of the host that need no scheduler, they are kernels like others: they run on the
 thread that computes their segment. Otherwise they are awaited, and each of their plans is a run of its own.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from threading import Lock
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, final
 
@@ -16,9 +17,11 @@ import numpy as np
 
 from .._graph.node import Node
 from ..errors import SpecError, SpecTypeError
-from .estimate import Estimate
+from .estimate import NOTHING, Estimate
 
 if TYPE_CHECKING:
+    from asyncio import Future
+
     from .plan import Plan
 
 is_stopped: Final[ContextVar[Callable[[], bool] | None]] = ContextVar("asyncgraph is stopped", default=None)
@@ -26,6 +29,9 @@ is_stopped: Final[ContextVar[Callable[[], bool] | None]] = ContextVar("asyncgrap
 
 UNKNOWN: Final = Estimate(float("inf"), 0.0)
 """The work of a loop: it is never done on an event loop."""
+
+_Key = tuple[int, ...]
+"""What random numbers are drawn from."""
 
 _SLICE_S: Final = 1e-3
 """Seconds after which a loop lets other threads have the interpreter: the event loop's is likely to wait for it."""
@@ -162,7 +168,119 @@ class Iteration:
         return self.most is None or iteration < self.most
 
 
-Control = Conditional | Iteration
+@final
+class Delay:
+    """Makes a delayed value.
+
+    A kernel: takes what its body is given, and the key of random numbers, if that draws; gives a `Delayed`.
+
+    Fields:
+        node: whose value is delayed.
+        bodies: the one that computes it.
+        draws: whether it draws random numbers.
+        work: of making it: none.
+    """
+
+    __slots__ = ("bodies", "draws", "node")
+    names: Final = ("delayed",)
+    work: Final = NOTHING
+
+    def __init__(self, node: Node, bodies: tuple[Body]) -> None:
+        self.node: Final = node
+        self.bodies: Final = bodies
+        self.draws: Final = bodies[0].plan.draws
+
+    def __call__(self, *operands: Any) -> Delayed:
+        given, key = split_key(operands, self.draws)
+        return Delayed(self.bodies[0], given, key)
+
+
+@final
+class Delayed:
+    """A value that is computed once, when it is first needed; of one run.
+
+    Fields:
+        body: computes it.
+        given, key: of what, until it has begun.
+        begun: whether somebody has. Set under the lock, or on the event loop.
+        value: it, once it is known.
+        known: whether it is.
+        future: of an event loop, for those who wait while somebody computes it; made for the first of them.
+    """
+
+    __slots__ = ("begun", "body", "future", "given", "key", "known", "lock", "value")
+
+    def __init__(self, body: Body, given: list[Any], key: _Key | None) -> None:
+        self.body: Final = body
+        self.given = given
+        self.key: Final = key
+        self.begun = False
+        self.value: Any = None
+        self.known = False
+        self.future: Future[None] | None = None
+        self.lock: Final = Lock()
+
+    def now(self) -> Any:
+        """The value, if no scheduler is needed for it. Blocks while another thread computes it.
+
+        Raises:
+            Stopped: who computed it has failed, and with it the run.
+        """
+        if self.known:
+            return self.value
+        with self.lock:
+            if not self.known:
+                self.know(self.body(self.begin(), self.key)[0])
+        return self.value
+
+    def begin(self) -> list[Any]:
+        """What it is computed of, for who asks first.
+
+        Raises:
+            Stopped: another has asked, and has failed.
+        """
+        if self.begun:
+            raise Stopped
+        self.begun = True
+        given, self.given = self.given, []
+        return given
+
+    def know(self, value: Any) -> None:
+        """It has been computed."""
+        self.value = value
+        self.known = True
+
+
+@final
+class Force:
+    """Gives a delayed value.
+
+    A kernel: takes a `Delayed`.
+
+    Fields:
+        node: where it is needed.
+        bodies: the one that computes it.
+        draws: never; what it draws from was fixed when it was delayed.
+    """
+
+    __slots__ = ("bodies", "node")
+    names: Final = ("forced",)
+    draws: Final = False
+
+    def __init__(self, node: Node, bodies: tuple[Body]) -> None:
+        self.node: Final = node
+        self.bodies: Final = bodies
+
+    def __call__(self, delayed: Delayed) -> Any:
+        return delayed.now()
+
+    @property
+    def work(self) -> Estimate:
+        """What computing it costs."""
+        return self.bodies[0].plan.work
+
+
+Control = Conditional | Iteration | Delay | Force
 
 
 NO_CONTROLS: Final[Mapping[Node, Control]] = {}
@@ -170,10 +288,7 @@ NO_CONTROLS: Final[Mapping[Node, Control]] = {}
 
 def is_kernel(control: Control) -> bool:
     """Whether all that it runs are kernels of the host, which need no scheduler."""
-    return all(one.plan.single for one in control.bodies)
-
-
-_Key = tuple[int, ...]
+    return isinstance(control, Delay) or all(one.plan.single for one in control.bodies)
 
 
 def split_key(operands: Sequence[Any], draws: bool) -> tuple[list[Any], _Key | None]:
@@ -199,7 +314,9 @@ def truth(value: Any, node: Node) -> bool:
         return bool(value)
     dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
     if dtype != np.dtype(bool):
-        raise SpecTypeError(f"the condition of {node.name!r} is a {dtype or type(value).__name__}, and no boolean")
+        raise SpecTypeError(
+            f"the condition of {node.name!r} is no boolean, but of type {dtype or type(value).__name__}"
+        )
     if shape != ():
         raise SpecError(f"the condition of {node.name!r} has the shape {shape}: it is not one boolean")
     return bool(value)

@@ -19,7 +19,7 @@ def _assignment(node: Node) -> Callable[..., Any]:
     """Hands the value on; looks at it, if what it is was not known when the node was built."""
     (operand,) = node.inputs
     literal = operand.shape is not None and all(isinstance(dim, int) for dim in operand.shape)
-    if operand.dtype == node.dtype and literal and operand.shape == node.shape:
+    if operand.dtype is not None and operand.dtype == node.dtype and literal and operand.shape == node.shape:
         return _same
     return partial(_fitting, node.spec)
 

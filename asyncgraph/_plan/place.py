@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
+from .._graph.control import CONTROL_OPS
 from .._graph.node import Node
 from .._graph.op import (
     ASSIGN,
-    COND,
     CONSTANT,
     CURRENT,
     GROUP,
@@ -19,7 +19,6 @@ from .._graph.op import (
     PLACEHOLDER,
     RANDOM_OPS,
     READ,
-    WHILE_LOOP,
     Op,
 )
 from .._graph.variable import assigned_by
@@ -30,7 +29,7 @@ Placer = Callable[[str | None], Placement]
 """The placement for a requested device, or for `None`; raises if there is none. Given by the session."""
 
 NOWHERE: Final[Mapping[Node, Placement]] = {}
-_ON_HOST: Final = frozenset({PLACEHOLDER, CONSTANT, GROUP, ITEM, COND, WHILE_LOOP, LOOP_VALUE}) | RANDOM_OPS
+_ON_HOST: Final = frozenset({PLACEHOLDER, CONSTANT, GROUP, ITEM, LOOP_VALUE}) | CONTROL_OPS | RANDOM_OPS
 
 
 def place(program: Program, placer: Placer, fed_on: Mapping[Node, Placement] = NOWHERE) -> Program:

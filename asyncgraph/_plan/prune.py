@@ -7,9 +7,9 @@ from typing import Final
 
 from .._graph.control import CONTROL_OPS
 from .._graph.node import Node
-from .._graph.op import LOOP_VALUE, PLACEHOLDER, VARIABLE
+from .._graph.op import LOOP_VALUE, OUTPUT, PLACEHOLDER, VARIABLE
 from .._graph.variable import Variable
-from ..errors import MissingFeedError
+from ..errors import FeedError, FetchError, MissingFeedError
 from .bodies import prune_levels
 from .program import CHECK_EVERY, Checkpoint, Program
 from .state import State, has_state, settle, sources_before
@@ -29,12 +29,14 @@ def prune(
 
     Raises:
         MissingFeedError: a placeholder without a default is among them; all such are named.
+        FetchError, FeedError: a node of control flow is fetched itself, or a value of one iteration is fed.
     """
     wanted, given = tuple(dict.fromkeys(fetches)), tuple(dict.fromkeys(feeds))
     if stores:
         return Program((), given, (), state=State({}, {}, {one: one for one in given if isinstance(one, Variable)}, ()))
     nodes = _ancestors(wanted, given, uninitialized, _NO_ORDER, checkpoint)
     if any(node.op in CONTROL_OPS for node in nodes):
+        _check_fetched(wanted, given)
         program = prune_levels(wanted, given, uninitialized, checkpoint)
         _check_fed(list(program.everything()))
         return program
@@ -95,6 +97,21 @@ def _ancestors(
                     if not len(order) % CHECK_EVERY:
                         checkpoint()
     return order
+
+
+def _check_fetched(wanted: Collection[Node], given: Collection[Node]) -> None:
+    for node in wanted:
+        if node.op in CONTROL_OPS and node not in set(given):
+            outputs = [repr(one.name) for one in node.graph.nodes if one.op is OUTPUT and one.inputs[0] is node]
+            raise FetchError(
+                f"{node!r} has no value of its own\n  built at {node.site}\n  fetch what it gives: {', '.join(outputs)}"
+            )
+    for node in given:
+        if node.op is LOOP_VALUE:
+            raise FeedError(
+                f"{node!r} is a value of one iteration of a loop, and has another in each\n"
+                f"  built at {node.site}\n  feed what the loop begins with"
+            )
 
 
 def _check_fed(nodes: list[Node]) -> None:

@@ -12,7 +12,7 @@ initial value; and that is committed like an assignment.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -81,7 +81,6 @@ def settle(
     """
     stored: dict[Node, Variable] = {}
     sources: dict[Node, Node] = {}
-    assigned: dict[Variable, Node] = {}
     fresh: list[Variable] = []
     reached = _reached(nodes)
     for node in nodes:
@@ -89,7 +88,6 @@ def settle(
             if node in uninitialized:
                 fresh.append(node)
                 sources[node] = node.initial
-                assigned.setdefault(node, node)
             else:
                 stored[node] = node
         elif node.op is READ:
@@ -103,12 +101,21 @@ def settle(
                 stored[node] = variable
             else:
                 sources[node] = variable
-        elif node.op is ASSIGN:
+    return State(stored, sources, last_assigned(nodes, uninitialized), tuple(fresh))
+
+
+def last_assigned(nodes: Iterable[Node], uninitialized: Collection[Variable]) -> dict[Variable, Node]:
+    """What variables have at the end: of those that `nodes` assign, and those among them that have no value."""
+    assigned: dict[Variable, Node] = {}
+    for node in nodes:
+        if node.op is ASSIGN:
             variable = assigned_by(node)
             last = assigned.get(variable)
             if last is None or last.index < node.index:
                 assigned[variable] = node
-    return State(stored, sources, assigned, tuple(fresh))
+        elif isinstance(node, Variable) and node in uninitialized:
+            assigned.setdefault(node, node)
+    return assigned
 
 
 def _variable(node: Node) -> Variable:
