@@ -117,7 +117,7 @@ def run_request(
         # A kept exception keeps this frame: it shall keep no arrays.
         frame.clear()
         feeds.clear()
-        del fed
+        del fed, state
         raise
 
 
