@@ -24,6 +24,20 @@ async def test_ag_040_a_constant_does_not_follow_the_array_it_was_made_of() -> N
         np.testing.assert_array_equal(result, [1, 2, 3])
 
 
+async def test_ag_040_a_variable_does_not_follow_the_array_that_was_its_initial_value() -> None:
+    """https://github.com/Theano/Theano/issues/2469."""
+    with ag.Graph() as graph:
+        a = np.array([1.0, 2.0, 3.0])
+        k, v = ag.constant(a), ag.variable(a)
+        new = v.assign(a)
+        a[0] = 99
+
+    async with ag.Session(graph) as session:
+        for fetches in ([k, v], [new], [v]):
+            for result in (await session.run(fetches)).results:
+                np.testing.assert_array_equal(result, [1, 2, 3])
+
+
 async def test_ag_041_arguments_are_snapshots_of_when_the_node_was_built() -> None:
     """https://github.com/dask/dask/issues/2409."""
     first = ag.op(lambda value: value["k"] if isinstance(value, dict) else next(iter(value)))

@@ -137,6 +137,33 @@ async def test_ag_090_an_op_may_say_that_a_cancelled_run_does_not_wait_for_it() 
     assert [one.results for one in values] == list(range(1, 21))
 
 
+@pytest.mark.parametrize("abandons", [False, True])
+async def test_ag_090_a_run_that_is_over_assigns_nothing_whenever_its_thread_returns(abandons: bool) -> None:
+    """https://github.com/python/cpython/issues/107505, https://github.com/python/cpython/issues/111358."""
+    begun, release = threading.Event(), threading.Event()
+
+    def slow() -> Any:
+        begun.set()
+        release.wait(10)
+        return np.float64(13.0)
+
+    with ag.Graph() as graph:
+        v = ag.variable(0.0)
+        dead = v.assign(ag.op(slow, abandon_on_cancel=abandons).node())
+        bump = v.assign_add(1.0)
+    async with ag.Session(graph) as session:
+        task = asyncio.create_task(session.run(dead))
+        await until(begun)
+        task.cancel()
+        if not abandons:
+            release.set()
+        await asyncio.wait([task])
+        await asyncio.gather(*[session.run(bump) for _ in range(20)])
+        release.set()
+    assert task.cancelled()
+    assert session.store.snapshot()[v] == 20.0
+
+
 async def test_ag_090_a_token_tells_the_thread_that_its_run_is_over() -> None:
     """The documented cancel token, `check_cancelled`: https://github.com/python/cpython/issues/111358."""
     begun = threading.Event()

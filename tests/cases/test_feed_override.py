@@ -71,6 +71,30 @@ async def test_ag_008_a_missing_feed_is_named_before_anything_runs() -> None:
     assert "float64[]" in str(caught.value)
 
 
+async def test_ag_008_a_missing_feed_leaves_variables_as_they_are() -> None:
+    """https://github.com/tensorflow/tensorflow/issues/10632, https://github.com/tensorflow/tensorflow/issues/11438."""
+    with ag.Graph() as graph:
+        x = ag.placeholder("float64", (), name="rate")
+        v = ag.variable(0.0)
+        bump, y = v.assign_add(1.0), x * 2
+
+    async with ag.Session(graph) as session:
+        with pytest.raises(MissingFeedError, match="rate"):
+            await session.run([bump, y])
+        assert (await session.run(v)).results == 0.0
+
+
+async def test_ag_010_a_variable_is_fed_for_one_run_only() -> None:
+    """https://github.com/hunkim/DeepLearningZeroToAll/pull/54, https://github.com/hunkim/DeepLearningZeroToAll/pull/72."""
+    with ag.Graph() as graph:
+        v = ag.variable(1.0)
+        fetches = [v, v * 2]
+
+    async with ag.Session(graph) as session:
+        assert (await session.run(fetches, {v: 5.0})).results == [5.0, 10.0]
+        assert (await session.run(fetches)).results == [1.0, 2.0]
+
+
 @pytest.mark.parametrize("what", ["fed", "fetched"])
 async def test_ag_009_a_node_of_another_graph_is_refused_by_name(what: str) -> None:
     """https://github.com/SciSharp/TensorFlow.NET/issues/370, https://github.com/tensorflow/tensorflow/issues/426."""
