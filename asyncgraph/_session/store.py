@@ -57,6 +57,11 @@ class Store:
         values = self.values
         return frozenset([one for one in self.graph.variables if one not in values])
 
+    @property
+    def first_key(self) -> tuple[int, int]:
+        """What first values are drawn from: that of no run, so that it does not matter which run needs them first."""
+        return self._seed, -1
+
     def next_key(self, seed: int | None) -> tuple[int, int]:
         """What the random numbers of a run are drawn from: for each run something else, but for a fixed `seed`."""
         return (self._seed, next(self._draws)) if seed is None else (seed, 0)

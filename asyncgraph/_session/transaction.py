@@ -71,7 +71,8 @@ class Transaction:
         if plan.writes and not self._asks_for(*_needs_of(plan), on_grant):
             return False
         if plan.draws and self._key is None:
-            self._key = self.store.next_key(self._seed)
+            gives_first = bool(plan.program.state.initialized)
+            self._key = self.store.first_key if gives_first else self.store.next_key(self._seed)
         return not self.waits
 
     def enter_to_replace(self, values: State, on_grant: Callable[[], None]) -> bool:

@@ -3,6 +3,7 @@
 Each node draws from a stream of its own: that of the counter-based generator Philox, whose key is a hash of the seed of
 the session (`SessionConfig.seed`, or `RunOptions.seed` for one run), the number of the run, and the name of the node;
 or, in place of the name, its `seed`. So what else runs, in which order, and on how many threads changes nothing.
+First values of variables are of no run: they depend on the seed of the session alone, and on the names.
 Without a seed of its own, a node draws something else once it has another name: give `name=` or `seed=` if that
 matters. Nodes with one `seed` draw the same; and if nobody chose a seed for the session or the run, they draw the same
 in any session. NumPy makes the numbers, and may make others in another version.

@@ -113,3 +113,17 @@ async def test_an_op_with_a_seed_draws_the_same_in_sessions_whose_seed_nobody_ch
     np.testing.assert_array_equal(one[0], other[0])
     assert (one[1] != other[1]).any()
     assert (one[0] != again[0]).any()
+
+
+async def test_variables_begin_with_the_same_whatever_has_been_run_before() -> None:
+    with ag.Graph() as graph:
+        first, second = (ag.variable(random.uniform(()), name) for name in ("first", "second"))
+        noise, both = random.uniform(()), first + second
+    found: list[tuple[float, float]] = []
+    for order in ([first, second], [second, first], [noise, noise, both]):
+        async with ag.Session(graph, config=ag.SessionConfig(seed=7)) as session:
+            for fetch in order:
+                await session.run(ag.RunArgs(fetch, options=ag.RunOptions(seed=1)))
+            found.append(tuple(float(one) for one in (await session.run([first, second])).results))
+    assert found[0][0] != found[0][1]
+    assert found == [found[0]] * 3
