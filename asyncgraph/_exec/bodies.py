@@ -42,13 +42,12 @@ async def run_bodies(run: Run, control: Control, *operands: Any) -> Any:
     return await _forced(run, delayed)
 
 
-async def _chosen(run: Run, control: Conditional, operands: Sequence[Any]) -> list[Any]:
-    pred, *others = operands
-    given, key = split_key(others, control.draws)
-    return await _run(run, control.chosen(pred), given, key)
+async def _chosen(run: Run, control: Conditional, operands: tuple[Any, ...]) -> tuple[Any, ...]:
+    given, key = split_key(operands[1:], control.draws)
+    return await _run(run, control.chosen(operands[0]), given, key)
 
 
-async def _repeated(run: Run, control: Iteration, operands: Sequence[Any]) -> list[Any]:
+async def _repeated(run: Run, control: Iteration, operands: tuple[Any, ...]) -> tuple[Any, ...]:
     condition, body = control.bodies
     given, key = split_key(operands, control.draws)
     values, captured = given[: control.count], given[control.count :]
@@ -75,7 +74,7 @@ async def _forced(run: Run, delayed: Delayed) -> Any:
     return delayed.value
 
 
-async def _run(outer: Run, body: Body, given: list[Any], key: tuple[int, ...] | None) -> list[Any]:
+async def _run(outer: Run, body: Body, given: tuple[Any, ...], key: tuple[int, ...] | None) -> tuple[Any, ...]:
     over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     values: list[Any] = []
     errors: list[BaseException] = []
@@ -83,13 +82,14 @@ async def _run(outer: Run, body: Body, given: list[Any], key: tuple[int, ...] | 
     def ended(run: Run) -> None:
         error = run.error()
         if error is None:
-            values.extend(body.of(run.frame))
+            values.extend([run.frame[slot] for slot in body.slots])
         else:
             errors.append(error)
         over.set_result(None)
 
     make = type(outer)  # This module is below that of runs.
-    run = make(outer.host, body.plan, body.frame(given, key), copy_context(), _largest(given), ended, nested=True)
+    frame = body.frame(given, key)
+    run = make(outer.host, body.plan, frame, copy_context(), _largest(given), ended, outer.nested, outer.recorder)
     run.transaction, run.is_urgent = outer.transaction, outer.is_urgent
     run.start()
     try:
@@ -101,7 +101,7 @@ async def _run(outer: Run, body: Body, given: list[Any], key: tuple[int, ...] | 
             raise
         if errors:
             raise errors[0]
-        return values
+        return tuple(values)
     finally:
         errors.clear()  # What is raised keeps this frame.
         del run

@@ -61,10 +61,11 @@ class Run:
             Under the lock.
         transaction: what the session knows of its variables, for runs that its nodes start.
         is_urgent: whether threads may be waiting for what it holds.
+        nested: whether a node of another run started it, so that its work waits for no limit.
+        recorder: notes what it does, if it is traced.
         watch: called on the loop after a segment that fills a fetched slot, once somebody wants to know.
         _context: the caller's; every segment runs in a copy of it.
         _elements: the size of the largest fed array, for estimates.
-        _nested: whether a node of another run started it, so that its work waits for no limit.
         _coroutines: what is awaited.
         _sites: calls of user ops that have begun and not ended, by segment. Whoever takes one out decides
             how it ends: its thread, with what it returned; or the loop, which abandons it.
@@ -89,13 +90,13 @@ class Run:
         self.frame: Final = frame
         self.scheduler: Final = Scheduler(plan)
         self.failed_nodes: Final[list[Node | None]] = []
+        self.nested: Final = nested
+        self.recorder: Final = recorder
         self.transaction: object = None
         self.is_urgent: Callable[[], bool] = bool  # never
         self.watch: Callable[[], None] | None = None
         self._context: Final = context
         self._elements: Final = elements
-        self._nested: Final = nested
-        self._recorder: Final = recorder
         self._on_end: Callable[[Run], None] | None = on_end
         self._lock: Final = Lock()
         self._coroutines: Final = Coroutines()
@@ -207,10 +208,10 @@ class Run:
             if this.device is not None:
                 self._submit(segment, this.device)
             elif this.kind is Kind.THREAD:
-                at_once = self._nested or self.is_urgent()
+                at_once = self.nested or self.is_urgent()
                 self.host.calls.submit(partial(self._call_in_thread, segment), at_once=at_once)
             else:
-                self.host.kernels.submit(partial(self._compute, segment), at_once=self._nested)
+                self.host.kernels.submit(partial(self._compute, segment), at_once=self.nested)
         except RuntimeError as error:  # The system gives no thread.
             self.host.mailbox.post(partial(self.stop, error))
 
@@ -257,7 +258,7 @@ class Run:
             if is_done is not None:
                 is_done.set()
             return
-        work = SubmittedSegment(self.plan, segment, self.frame, self._context.copy(), self._recorder, self._is_stopped)
+        work = SubmittedSegment(self.plan, segment, self.frame, self._context.copy(), self.recorder, self._is_stopped)
         try:
             device.backend.submit(device.device, work, partial(self._device_is_done, segment, work, is_done))
         except BaseException as error:
@@ -343,7 +344,7 @@ class Run:
     def _run_chunk(self, segment: int, position: int) -> None:
         if self.plan.bodies[segment]:
             is_stopped.set(self._is_stopped)
-        run_chunk(self.plan.chunks[segment][position], self.frame, self._recorder)
+        run_chunk(self.plan.chunks[segment][position], self.frame, self.recorder)
 
     # -- user ops --------------------------------------------------------------------------------------
 
@@ -351,8 +352,7 @@ class Run:
         """The call of a segment, which begins now; `None` if it does not, since the run is over. From any thread."""
         if not self._begin(segment):
             return None
-        instruction = self._instruction(segment)
-        post = self.host.mailbox.post
+        instruction, post = self._instruction(segment), self.host.mailbox.post
         try:
             values = [self.frame[slot] for slot in instruction.operands]
             where = instruction.where
@@ -374,7 +374,7 @@ class Run:
                 "launch was called after the op's run was over, or on another event loop than the run's\n"
                 "  await it in the op itself, or in tasks that the op waits for"
             )
-        start_on(where, self.host, work, done, at_once=self._nested)
+        start_on(where, self.host, work, done, at_once=self.nested)
 
     def _instruction(self, segment: int) -> Instruction:
         return self.plan.segments[segment].instructions[0]
@@ -438,8 +438,8 @@ class Run:
         if self._sites.pop(segment, None) is None:
             post(partial(self.host.returned, site))
             return []
-        if self._recorder is not None:
-            self._recorder.add(site.node, start, perf_counter())
+        if self.recorder is not None:
+            self.recorder.add(site.node, start, perf_counter())
         self.frame[self._instruction(segment).out] = value
         return self._finished(segment, post, calls=1)
 

@@ -101,7 +101,7 @@ class _Compiler:
         for program, results in zip(bodies.programs, bodies.results, strict=True):
             plan = self.compiled(program, NOWHERE, True, outside)
             place_of = {one: index for index, one in enumerate(program.fetches)}
-            made.append(Body(plan, tuple([place_of[one] for one in results])))
+            made.append(Body(plan, [place_of[one] for one in results]))
         return made
 
 

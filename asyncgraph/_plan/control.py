@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
+from math import inf
+from operator import itemgetter
 from threading import Lock
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import numpy as np
 
@@ -48,32 +50,37 @@ class Body:
 
     Fields:
         plan: what is run; its feeds are the values it is given.
-        results: where the values that it gives are among the plan's fetches.
+        slots: where the values that it gives are in a frame after a run.
     """
 
-    __slots__ = ("plan", "results")
+    __slots__ = ("_pick", "_rest", "plan", "slots")
 
-    def __init__(self, plan: Plan, results: tuple[int, ...]) -> None:
+    def __init__(self, plan: Plan, results: Sequence[int]) -> None:
+        """`results` says which of the plan's fetches it gives."""
         self.plan: Final = plan
-        self.results: Final = results
+        self.slots: Final = tuple([plan.fetches[index].slot for index in results])
+        self._rest: Final = tuple(plan.frame([]))
+        self._pick: Final[Callable[[Sequence[Any]], tuple[Any, ...]]] = _picker(self.slots)
 
-    def __call__(self, given: list[Any], key: tuple[int, ...] | None) -> list[Any]:
-        """The values of its results, if the plan needs no scheduler."""
+    def __call__(self, given: Sequence[Any], key: _Key | None) -> tuple[Any, ...]:
+        """What it gives, if the plan needs no scheduler."""
         plan = self.plan
-        frame = self.frame(given, key)
+        frame = [*given, *self._rest] if key is None or not plan.draws else [*given, key, *self._rest]
         plan.count_run()
         for chunk in plan.inline_chunks:
             chunk.run(frame)
-        return self.of(frame)
+        return self._pick(frame)
 
-    def frame(self, given: list[Any], key: tuple[int, ...] | None) -> list[Any]:
+    def frame(self, given: Sequence[Any], key: _Key | None) -> list[Any]:
         """A frame for one run: what it is given, and what its random numbers are drawn from, if it draws any."""
-        return self.plan.frame([*given, key] if self.plan.draws else given)
+        return self.plan.frame([*given, key] if self.plan.draws else list(given))
 
-    def of(self, frame: Sequence[Any]) -> list[Any]:
-        """The values of its results, in a frame after a run."""
-        fetches = self.plan.fetches
-        return [frame[fetches[index].slot] for index in self.results]
+
+def _picker(slots: tuple[int, ...]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
+    """Takes the values of slots out of a frame."""
+    if len(slots) < 2:
+        return lambda frame: tuple([frame[slot] for slot in slots])
+    return cast("Callable[[Sequence[Any]], tuple[Any, ...]]", itemgetter(*slots))
 
 
 @final
@@ -81,7 +88,7 @@ class Conditional:
     """Runs one of two bodies.
 
     A kernel: takes the condition, what both bodies are given, and the key of random numbers, if one of them draws;
-    gives a list of values.
+    gives a tuple of values.
 
     Fields:
         node: whose values it computes.
@@ -97,7 +104,7 @@ class Conditional:
         self.bodies: Final = bodies
         self.draws: Final = any(one.plan.draws for one in bodies)
 
-    def __call__(self, pred: Any, *operands: Any) -> list[Any]:
+    def __call__(self, pred: Any, *operands: Any) -> tuple[Any, ...]:
         given, key = split_key(operands, self.draws)
         return self.chosen(pred)(given, key)
 
@@ -121,7 +128,7 @@ class Iteration:
     """Runs a body while a condition holds.
 
     A kernel: takes the first values, what both bodies are given besides, and the key of random numbers, if one of them
-    draws; gives a list of values.
+    draws; gives a tuple of values.
 
     Fields:
         node: whose values it computes.
@@ -143,18 +150,22 @@ class Iteration:
         self.most: Final = most
         self.draws: Final = any(one.plan.draws for one in bodies)
 
-    def __call__(self, *operands: Any) -> list[Any]:
+    def __call__(self, *operands: Any) -> tuple[Any, ...]:
         condition, body = self.bodies
         check = is_stopped.get()
         given, key = split_key(operands, self.draws)
         values, captured = given[: self.count], given[self.count :]
+        keys: tuple[_Key | None, _Key | None] = (None, None)
+        most = inf if self.most is None else self.most
         until = perf_counter() + _SLICE_S
         iteration = 0
-        while self.goes_on(iteration):
-            keys = keys_of(key, iteration)
-            if not truth(condition(values + captured, keys[0])[0], self.node):
+        while iteration < most:
+            if key is not None:
+                keys = keys_of(key, iteration)
+            given = values + captured
+            if not truth(condition(given, keys[0])[0], self.node):
                 break
-            values = body(values + captured, keys[1])
+            values = body(given, keys[1])
             iteration += 1
             if perf_counter() > until:
                 if check is not None and check():
@@ -210,7 +221,7 @@ class Delayed:
 
     __slots__ = ("begun", "body", "future", "given", "key", "known", "lock", "value")
 
-    def __init__(self, body: Body, given: list[Any], key: _Key | None) -> None:
+    def __init__(self, body: Body, given: tuple[Any, ...], key: _Key | None) -> None:
         self.body: Final = body
         self.given = given
         self.key: Final = key
@@ -233,7 +244,7 @@ class Delayed:
                 self.know(self.body(self.begin(), self.key)[0])
         return self.value
 
-    def begin(self) -> list[Any]:
+    def begin(self) -> tuple[Any, ...]:
         """What it is computed of, for who asks first.
 
         Raises:
@@ -242,7 +253,7 @@ class Delayed:
         if self.begun:
             raise Stopped
         self.begun = True
-        given, self.given = self.given, []
+        given, self.given = self.given, ()
         return given
 
     def know(self, value: Any) -> None:
@@ -291,17 +302,17 @@ def is_kernel(control: Control) -> bool:
     return isinstance(control, Delay) or all(one.plan.single for one in control.bodies)
 
 
-def split_key(operands: Sequence[Any], draws: bool) -> tuple[list[Any], _Key | None]:
+def split_key(operands: tuple[Any, ...], draws: bool) -> tuple[tuple[Any, ...], _Key | None]:
     """What a kernel of control flow takes, without the key of random numbers; and that."""
-    if not draws:
-        return list(operands), None
-    *given, key = operands
-    return given, key
+    return (operands[:-1], operands[-1]) if draws else (operands, None)
 
 
 def keys_of(key: _Key | None, iteration: int) -> tuple[_Key | None, _Key | None]:
     """What the condition and the body of an iteration draw their random numbers from: of each something else."""
     return (None, None) if key is None else ((*key, iteration, 0), (*key, iteration, 1))
+
+
+_Bool: Final = np.bool_
 
 
 def truth(value: Any, node: Node) -> bool:
@@ -310,7 +321,7 @@ def truth(value: Any, node: Node) -> bool:
     Raises:
         SpecError, SpecTypeError: it is not one boolean.
     """
-    if value is True or value is False or value.__class__ is np.bool_:
+    if value.__class__ is _Bool:  # as nearly all are
         return bool(value)
     dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
     if dtype != np.dtype(bool):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, final
 
+from .._graph.control import FORCED
 from .._graph.graph import describe
 from .chunk import Chunk, Failure, Frame, chunks_of
 from .control import Control
@@ -172,8 +173,8 @@ def _readers(segments: tuple[Segment, ...], wanted: Iterable[int]) -> dict[int, 
 def _inner(instruction: Instruction) -> list[str]:
     """What is run by an instruction of control flow."""
     control = instruction.kernel
-    if not isinstance(control, Control):
-        return []
+    if not isinstance(control, Control) or instruction.node.op is FORCED:
+        return []  # What is forced is shown where it is delayed.
     lines: list[str] = []
     for name, body in zip(control.names, control.bodies, strict=True):
         lines += [

@@ -113,12 +113,12 @@ class Program:
     same: Mapping[Node, Node] = field(default_factory=dict[Node, Node])
     folded: Mapping[Node, Any] = field(default_factory=dict[Node, Any])
 
-    def everything(self) -> Iterator[Node]:
-        """Its nodes, and those of what its nodes of control flow run."""
-        yield from self.nodes
+    def levels(self) -> Iterator[Program]:
+        """It, and what its nodes of control flow run."""
+        yield self
         for bodies in self.bodies.values():
             for one in bodies.programs:
-                yield from one.everything()
+                yield from one.levels()
 
 
 @final

@@ -38,7 +38,7 @@ def prune(
     if any(node.op in CONTROL_OPS for node in nodes):
         _check_fetched(wanted, given)
         program = prune_levels(wanted, given, uninitialized, checkpoint)
-        _check_fed(list(program.everything()))
+        _check_fed([node for level in program.levels() for node in level.nodes])
         return program
     stateful = has_state(nodes)
     before = sources_before(nodes) if stateful else _NO_ORDER

@@ -29,8 +29,9 @@ class Explanation:
         self._config: Final = config
         self.needed_by: Final[dict[Node, Node]] = _reasons(plan)
         program = plan.program
-        inside = [one for bodies in program.bodies.values() for each in bodies.programs for one in each.everything()]
-        used = {*inside, *program.nodes, *program.feeds, *program.folded, *program.same, *program.homes}
+        used = {*program.folded, *program.homes}
+        for level in program.levels():
+            used.update((*level.nodes, *level.feeds, *level.same))
         self.pruned: Final[tuple[Node, ...]] = tuple([node for node in graph.nodes if node not in used])
         self.devices: Final[dict[Node, str]] = {
             node: str(where.device) for node, where in plan.program.placements.items()
