@@ -38,9 +38,11 @@ def replace_file(path: str, pieces: Iterable[memoryview], calls: SystemCalls = o
         calls: as for `SystemCalls`.
 
     Raises:
-        OSError: the system cannot write it.
+        OSError: the system cannot write it, or something other than a file is there.
     """
     path = os.path.realpath(path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise OSError(errno.EINVAL, "it is no regular file")  # A rename replaces a device or a pipe, too.
     folder = os.path.dirname(path)
     beside = os.path.join(folder, f".asyncgraph-{os.urandom(8).hex()}.tmp")
     file = calls.open(beside, _NEW, 0o666)

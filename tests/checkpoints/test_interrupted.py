@@ -80,6 +80,16 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     assert real.read_bytes() == b"new"
 
 
+def test_what_is_no_file_is_not_replaced(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"  # For any device: whoever may write to its folder would lose it.
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(OSError, match="no regular file"):
+            replace_file(str(path), [memoryview(b"new")])
+    assert pipe.is_fifo()
+    assert [*tmp_path.iterdir()] == [pipe]
+
+
 def test_folders_are_made_with_those_that_they_are_in(tmp_path: Path) -> None:
     make_folder(str(tmp_path / "a" / "b"))
     make_folder(str(tmp_path / "a" / "b"))
