@@ -72,7 +72,8 @@ class HookedRunFuture(RunFuture[T]):
         self._all: Final = (*hooks.named, *named(args.options.hooks or (), "the run"))
         self._entered: Final[list[Named]] = []
         self._early: Final = early
-        self._scope: Final = CallScope(self, of_hooks=True)
+        # Not by itself, which has the values: what hooks leave running would keep them.
+        self._scope: Final = CallScope(self._context, of_hooks=True)
         self._task: asyncio.Task[None] | None = None
         self._stopping: BaseException | None = None
         self._leaving = False
@@ -103,6 +104,10 @@ class HookedRunFuture(RunFuture[T]):
         return waiter
 
     # -- the way of a run ------------------------------------------------------------------------------
+
+    def is_run_by(self, run: object) -> bool:
+        """Whether that is what its hooks are called for."""
+        return run is self._context
 
     def start(self) -> None:
         """Starts it, in a later turn of the loop. Once.

@@ -64,7 +64,7 @@ class RunsInFlight:
 
     def contains(self, run: object) -> bool:
         """Whether `run` is what runs one of them."""
-        return run in self.hooked or any(future.is_run_by(run) for future in self.futures)
+        return any(future.is_run_by(run) for future in (*self.hooked, *self.futures))
 
     def counts(self) -> tuple[int, int]:
         """How many execute, and how many wait for a turn or a place."""

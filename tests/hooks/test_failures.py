@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -419,3 +420,18 @@ async def test_a_kept_error_of_a_hooked_run_keeps_nothing_that_was_fed(where: st
     gc.collect()
     assert [one for one in gc.get_objects() if isinstance(one, Fed)] == []
     assert kept[0].__traceback__ is not None
+
+
+async def test_the_values_of_a_hooked_run_are_freed_with_the_last_who_holds_them() -> None:
+    graph, x, y = square()
+    gc.disable()  # Arrays do not make it come sooner, however large.
+    try:
+        async with ag.Session(graph, hooks=[Recorder("A", [])]) as session:
+            for run in (session.run, session.submit):
+                values = await run(y, {x: np.ones(3)})
+                kept = weakref.ref(values.results)
+                del values
+                await turns(3)
+                assert kept() is None, run
+    finally:
+        gc.enable()
