@@ -16,12 +16,14 @@ from dataclasses import dataclass
 from math import nan
 from typing import TYPE_CHECKING, final
 
+import numpy as np
+
 from . import ops
 from ._graph.building import group, variable
 from ._graph.node import Node
 from ._graph.scopes import name_scope
 from ._graph.variable import Variable, may_be
-from .errors import SpecError
+from .errors import SpecError, SpecTypeError
 from .ops._build import as_nodes, build, graph_of
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ def mean(values: Operand, weights: Operand | None = None, *, name: str = "mean")
         SpecError: the weights cannot be broadcast to the shape of the values.
         SpecTypeError: these are no real numbers or booleans.
     """
+    _check_are_real(values, weights)
     with graph_of("mean", (values, weights)), name_scope(name):
         if weights is None:
             added, counted = ops.sum(values, dtype=ops.float64), build("size_of", (values,))
@@ -88,6 +91,7 @@ def is_right(predictions: Operand, labels: Operand) -> Node:
 
     Raises:
         SpecError: the shapes do not fit, or a rank is not known.
+        SpecTypeError: the predictions are in the shape of the labels, but real numbers, such as scores.
     """
     predictions, labels = as_nodes("is_right", (predictions, labels))
     if predictions.ndim is None or labels.ndim is None:
@@ -98,7 +102,20 @@ def is_right(predictions: Operand, labels: Operand) -> Node:
         raise SpecError(
             f"is_right: {predictions!r} and {labels!r} have not the same shape, and nothing is broadcast here"
         )
+    if predictions.dtype is not None and predictions.dtype.kind in "fc":
+        raise SpecTypeError(
+            f"is_right: {predictions!r} are no classes, and would hardly ever be equal to {labels!r}\n"
+            "  of one-hot labels give ops.argmax(labels, axis=-1); of what is predicted for two classes give a "
+            "comparison,\n  such as logits > 0; and of classes that are real numbers ops.astype(predictions, 'int64')"
+        )
     return ops.equal(predictions, labels)
+
+
+def _check_are_real(*given: Operand | None) -> None:
+    for one in given:
+        dtype = one.dtype if isinstance(one, Node) else np.asarray(one).dtype
+        if one is not None and dtype is not None and dtype.kind not in "fiub":
+            raise SpecTypeError(f"mean: {one!r} is of {dtype}, and not of real numbers or booleans")
 
 
 def _quotient(total: Node, count: Node, name: str) -> Node:

@@ -119,11 +119,11 @@ async def test_variables_begin_with_the_same_whatever_has_been_run_before() -> N
     with ag.Graph() as graph:
         first, second = (ag.variable(random.uniform(()), name) for name in ("first", "second"))
         noise, both = random.uniform(()), first + second
-    found: list[tuple[float, float]] = []
+    found: list[list[float]] = []
     for order in ([first, second], [second, first], [noise, noise, both]):
         async with ag.Session(graph, config=ag.SessionConfig(seed=7)) as session:
             for fetch in order:
                 await session.run(ag.RunArgs(fetch, options=ag.RunOptions(seed=1)))
-            found.append(tuple(float(one) for one in (await session.run([first, second])).results))
+            found.append([float(one) for one in (await session.run([first, second])).results])
     assert found[0][0] != found[0][1]
     assert found == [found[0]] * 3

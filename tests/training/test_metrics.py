@@ -96,6 +96,20 @@ def test_what_is_right_needs_known_ranks() -> None:
         metrics.is_right(ag.placeholder("float32"), ag.placeholder("int64", ("n",)))
 
 
+@pytest.mark.parametrize("labels", [np.eye(3), [[0], [1], [1]]], ids=["one-hot", "two classes"])
+def test_scores_are_no_classes_that_are_compared_with_labels(labels: Any) -> None:
+    scores = np.full(np.shape(labels), 0.5)
+    with ag.Graph(), pytest.raises(ag.errors.SpecTypeError, match="no classes.*\n.*argmax.*\n.*astype"):
+        metrics.is_right(scores, labels)
+
+
+@pytest.mark.parametrize("given", [([1j],), (["a"],), ([1.0], [1j])], ids=["complex", "text", "complex weights"])
+def test_a_mean_is_of_real_numbers_and_booleans(given: Any) -> None:
+    with ag.Graph() as graph, pytest.raises(ag.errors.SpecTypeError, match="^mean: .* not of real numbers"):
+        metrics.mean(*map(np.array, given))
+    assert not graph.nodes
+
+
 async def test_a_metric_goes_into_the_graph_of_its_values() -> None:
     with ag.Graph() as graph:
         x = ag.variable([1.0, 2.0])
