@@ -122,7 +122,10 @@ class MonitoredSession:
 
         Raises:
             SessionError: there is none, before it is entered, or after a failure.
+            SessionClosedError: it was left.
         """
+        if self._left:
+            raise SessionClosedError("the session is closed\n  a MonitoredSession can be entered once: make a new one")
         if self._session is None:
             raise SessionError("there is no session now\n  write: async with MonitoredSession(...) as session")
         return self._session
@@ -175,11 +178,13 @@ class MonitoredSession:
             return await run
         except SessionClosedError:
             # Another run may have failed before this one could begin.
-            if session is None or session is self._session or (run is not None and run.has_committed):
+            is_last = self._left or session is None or session is self._session
+            if is_last or (run is not None and run.has_committed):
                 raise
             return _Again.UNCOUNTED
         except self._recover.on:
-            if attempt >= self._recover.attempts or (run is not None and run.has_committed):
+            is_last = self._left or attempt >= self._recover.attempts
+            if is_last or (run is not None and run.has_committed):
                 raise
             self._give_up(session)
             return _Again.COUNTED
@@ -204,13 +209,13 @@ class MonitoredSession:
             )
             self._recovery.add_done_callback(self._recovery_ended)
         limit = asyncio.timeout(None if options.timeout_s is None else began + options.timeout_s - perf_counter())
+        recovery = self._recovery
         try:
             async with limit:
-                return await asyncio.shield(self._recovery)  # Others wait for it, too.
+                await asyncio.wait([recovery])  # Not the task itself: others wait for it, too.
         except TimeoutError:
-            if limit.expired():
-                raise out_of_time(options) from None
-            raise
+            raise out_of_time(options) from None
+        return self.session if recovery.cancelled() else recovery.result()
 
     async def _recovered(self, wait_s: float) -> Session:
         failed = self._failed

@@ -12,7 +12,7 @@ import pytest
 
 import asyncgraph as ag
 from asyncgraph import checkpoints
-from asyncgraph.errors import GraphFinalizedError, SessionError, SessionStoppedError
+from asyncgraph.errors import GraphFinalizedError, SessionClosedError, SessionError, SessionStoppedError
 from asyncgraph.hooks import StopAtStepHook
 
 from .recorder import Calls, Recorder, names, of_runs, raising
@@ -188,7 +188,7 @@ async def test_misuse_is_an_error_that_says_what_to_write() -> None:
     async with session:
         with pytest.raises(SessionError, match="can be entered once\n  make a new one"):
             await session.__aenter__()
-    with pytest.raises(SessionError, match="there is no session now"):
+    with pytest.raises(SessionClosedError, match="a MonitoredSession can be entered once: make a new one"):
         await session.run(train)
     with pytest.raises(SessionError, match="but not where: give checkpoint_dir"):
         ag.MonitoredSession(graph, save_every_steps=5)

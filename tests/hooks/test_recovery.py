@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import asyncgraph as ag
-from asyncgraph.errors import RunTimeoutError
+from asyncgraph.errors import RunTimeoutError, SessionClosedError
 
 from ..session.gates import AsyncGate, turns
 from .recorder import Calls, Recorder, at, names, of_runs
@@ -253,3 +253,60 @@ async def test_a_recovery_that_fails_by_what_is_recovered_from_counts_as_a_try()
         assert await step_of(session) == 1
 
     assert len(created) == 3
+
+
+async def test_who_waits_for_a_recovery_when_the_session_is_left_is_told_that_it_is_closed() -> None:
+    graph, train, _ = failing(times(2))
+    gate = AsyncGate()
+    created: list[int] = []
+
+    async def create(_: ag.Session) -> None:
+        created.append(1)
+        if len(created) == 2:
+            await at(gate)()
+
+    hook = Recorder("A", [], after_create_session=create)
+    waiting: list[asyncio.Future[Any]] = []
+    async with asyncio.timeout(GUARD_S):
+        async with ag.MonitoredSession(graph, hooks=[hook], recover=AT_ONCE) as session:
+            waiting += [asyncio.ensure_future(session.run(train)) for _ in range(2)]
+            await gate.has_begun()
+        told = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert [type(one) for one in told] == [SessionClosedError] * 2
+
+
+async def test_a_run_that_leaving_by_an_error_ends_says_that_the_session_was_closed() -> None:
+    gate = AsyncGate()
+    graph, train, _ = failing(gate)
+    runs: list[asyncio.Future[Any]] = []
+
+    async def leave() -> None:
+        async with ag.MonitoredSession(graph, recover=AT_ONCE) as session:
+            runs.append(asyncio.ensure_future(session.run(train)))
+            await gate.has_begun()
+            raise KeyError
+
+    async with asyncio.timeout(GUARD_S):
+        with pytest.raises(KeyError):
+            await leave()
+        with pytest.raises(SessionClosedError, match="closed before the run could end"):
+            await runs[0]
+
+
+async def test_a_run_that_fails_while_the_session_is_left_raises_its_own_error() -> None:
+    gate = AsyncGate()
+
+    async def fail() -> None:
+        await gate()
+        raise ConnectionError("lost")
+
+    graph, train, _ = failing(fail)
+    runs: list[asyncio.Future[Any]] = []
+    async with asyncio.timeout(GUARD_S):
+        async with ag.MonitoredSession(graph, recover=AT_ONCE) as session:
+            runs.append(asyncio.ensure_future(session.run(train)))
+            await gate.has_begun()
+            asyncio.get_running_loop().call_soon(gate.open)
+        with pytest.raises(ConnectionError, match="lost"):
+            await runs[0]
