@@ -144,6 +144,8 @@ class HookedRunFuture(RunFuture[T]):
                 raise out_of_time(merging.options)
             asked = await self._call(who, "before_run", merging, partial(hook.before_run, self._context))
             self._entered.append((who, hook))
+            if self._stopping is not None:
+                raise self._stopping  # The hook has caught it.
             merging.add(who, asked)
 
     async def _run_proper(self, merging: Merging) -> Mapping[str, RunValues[Any]]:

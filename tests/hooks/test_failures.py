@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import weakref
 from collections.abc import Callable
@@ -218,6 +219,26 @@ async def test_a_run_that_is_cancelled_in_before_run_computes_nothing() -> None:
     assert caught.value.args == ("enough",)
     assert gate.ended == ["cancelled"]
     assert names(of_runs(calls)) == ["A before_run", "B before_run", "A on_error"]
+
+
+@pytest.mark.parametrize("how", ["run", "submit"])
+async def test_a_hook_that_keeps_a_cancellation_to_itself_does_not_keep_the_run_going(how: str) -> None:
+    graph, x, y = square()
+    calls: Calls = []
+    gate = AsyncGate()
+
+    async def wait(_: ag.RunContext) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await gate()
+
+    async with ag.Session(graph, hooks=three(calls, before_run=wait)) as session:
+        run = asyncio.ensure_future(getattr(session, how)(y, {x: [2.0]}))
+        await gate.has_begun()
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+
+    assert names(of_runs(calls)) == ["A before_run", "B before_run", "B on_error", "A on_error"]
 
 
 async def test_a_run_that_is_cancelled_in_after_run_has_committed_and_tells_the_others_so() -> None:
