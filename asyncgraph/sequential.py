@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Se
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from inspect import isawaitable
+from numbers import Integral
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
@@ -124,14 +125,14 @@ class Sequential:
         self.history = History()
         self._order: Final = np.random.default_rng(seed)
         self._compiled: _Compiled | None = None
-        self._learning: _Learning | None = None
+        self._learning: Final[dict[ag.ArraySpec, _Learning]] = {}
         self._layers: Final[list[Apply]] = []
         with self.graph:
             x = self.inputs = ag.placeholder(dtype, ("rows", *input_shape), name="inputs")
             for layer in layers:
                 apply = _built(layer, x)
                 self._layers.append(apply)
-                x = apply(x, False)
+                x = _applied(apply, layer, x)
         self.outputs: Final = x
         chosen = config or ag.SessionConfig()
         chosen = chosen if seed is None else replace(chosen, seed=seed)
@@ -151,11 +152,26 @@ class Sequential:
             metrics: other such functions, by name; or names of known ones: "accuracy".
 
         Raises:
-            GraphError: no metric of a name is known.
+            GraphError: no metric of a name is known, or one is called as the loss is.
+            SpecTypeError: the optimizer is none, or what compares is no function.
         """
-        losses: dict[str, PerRow] = {"loss": loss}
-        losses |= metrics if isinstance(metrics, Mapping) else {name: _known(name) for name in metrics}
-        self._compiled, self._learning = _Compiled(optimizer, losses), None
+        if not isinstance(optimizer, ag.optimizers.Optimizer):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+            raise ag.errors.SpecTypeError(
+                f"compile takes an optimizer, such as ag.optimizers.Adam(1e-3), not {optimizer!r}"
+            )
+        named = [metrics] if isinstance(metrics, str) else metrics
+        scores = dict(named) if isinstance(named, Mapping) else {name: _known(name) for name in named}
+        if "loss" in scores:
+            raise ag.errors.GraphError("compile: no metric can be called 'loss', as what is minimized is")
+        losses = {"loss": loss, **scores}
+        for name, one in losses.items():
+            if not callable(one):
+                raise ag.errors.SpecTypeError(
+                    f"compile: {name!r} takes a function of predictions and labels, such as "
+                    f"ag.nn.softmax_cross_entropy, not {one!r}"
+                )
+        self._compiled = _Compiled(optimizer, losses)
+        self._learning.clear()
 
     async def fit(
         self,
@@ -251,13 +267,14 @@ class Sequential:
 
     def _learn(self, y: Array) -> _Learning:
         """The nodes that learn from such labels; built if need be."""
-        compiled, known = self._compiled, self._learning
+        compiled = self._compiled
         if compiled is None:
             raise ag.errors.GraphError("the model does not know how to learn\n  write model.compile(optimizer, loss)")
-        if known is not None and known.labels.spec == ag.ArraySpec(y.dtype, ("rows", *y.shape[1:])):
-            return known
+        spec = ag.ArraySpec(y.dtype, ("rows", *y.shape[1:]))
+        if spec in self._learning:
+            return self._learning[spec]
         with self.graph, ag.name_scope("learning"):
-            labels = ag.placeholder(y.dtype, ("rows", *y.shape[1:]), name="labels")
+            labels = ag.placeholder(spec.dtype, spec.shape, name="labels")
             outputs = self.inputs
             for apply in self._layers:
                 outputs = apply(outputs, True)
@@ -266,8 +283,8 @@ class Sequential:
                 for predictions in (outputs, self.outputs)
             )
             step = compiled.optimizer.minimize(training["loss"])
-        self._learning = _Learning(labels, step, training, serving)
-        return self._learning
+        made = self._learning[spec] = _Learning(labels, step, training, serving)
+        return made
 
     # -- running ---------------------------------------------------------------------------------------
 
@@ -276,6 +293,8 @@ class Sequential:
         rows, labels = np.asarray(x, self.inputs.dtype), np.asarray(y)
         if labels.dtype.kind == "f" and self.outputs.dtype is not None:
             labels = labels.astype(self.outputs.dtype, copy=False)
+        if not rows.ndim or not labels.ndim:
+            raise ValueError(f"rows of shape {rows.shape} and labels of {labels.shape}: give arrays of rows and labels")
         if not len(rows) or len(rows) != len(labels):
             raise ValueError(f"{len(rows)} rows and {len(labels)} labels: give one label for each row, and some rows")
         _check_batch_size(batch_size)
@@ -331,7 +350,7 @@ def _shown(scores: Scores) -> str:
 
 
 def _check_batch_size(size: int) -> None:
-    if size < 1:
+    if not isinstance(size, Integral) or size < 1:
         raise ValueError(f"batch_size={size!r}: give an int of at least 1")
 
 
@@ -340,6 +359,16 @@ def _built(layer: Layer | Callable[[ag.Node], ag.Node], like: ag.Node) -> Apply:
         return lambda x, training: layer(x)
     with ag.name_scope(type(layer).__name__.lower()):
         return layer.build(like)
+
+
+def _applied(apply: Apply, layer: object, x: ag.Node) -> ag.Node:
+    made = apply(x, False)
+    if not isinstance(made, ag.Node):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+        raise ag.errors.SpecTypeError(
+            f"the layer {layer!r} gave {made!r} for {x!r}\n  give layers, such as ag.layers.Dense(10), or functions "
+            "that give a node, such as ag.nn.relu"
+        )
+    return made
 
 
 def _known(name: str) -> PerRow:

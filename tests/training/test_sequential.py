@@ -245,11 +245,53 @@ async def test_what_cannot_be_learned_is_said() -> None:
             await fit(model, batch_size=0)
         with pytest.raises(ValueError, match="batch_size=0"):
             await model.predict(X, batch_size=0)
+        with pytest.raises(ValueError, match=r"batch_size=2\.5: give an int"):
+            await fit(model, batch_size=2.5)
+        with pytest.raises(ValueError, match="give arrays of rows and labels"):
+            await model.evaluate(X, 1)
     async with ag.Sequential([layers.Dense(2)], (3,)) as model:
         with pytest.raises(ag.errors.GraphError, match=r"write model\.compile"):
             await fit(model)
         with pytest.raises(ag.errors.GraphError, match="no metric is known as 'acuracy'"):
             model.compile(ag.optimizers.SGD(0.1), nn.softmax_cross_entropy, ["acuracy"])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (("adam", nn.softmax_cross_entropy), "compile takes an optimizer"),
+        ((ag.optimizers.Adam, nn.softmax_cross_entropy), "compile takes an optimizer"),
+        ((ag.optimizers.Adam(), "mse"), "'loss' takes a function"),
+        ((ag.optimizers.Adam(), nn.softmax_cross_entropy, {"error": "mse"}), "'error' takes a function"),
+        ((ag.optimizers.Adam(), nn.softmax_cross_entropy, {"loss": nn.mean_squared_error}), "can be called 'loss'"),
+    ],
+)
+def test_what_it_cannot_be_compiled_with_is_said_at_once(given: Any, message: str) -> None:
+    with pytest.raises(ag.errors.GraphError, match=message):
+        classifier().compile(*given)
+
+
+@pytest.mark.parametrize("layer", [layers.Dense, lambda x: 3])
+def test_what_is_no_layer_is_refused(layer: Any) -> None:
+    with pytest.raises(ag.errors.SpecTypeError, match=r"give layers, such as ag\.layers\.Dense"):
+        ag.Sequential([layer], (3,))
+
+
+async def test_accuracy_by_one_hot_labels_says_what_to_give() -> None:
+    async with classifier() as model:
+        with pytest.raises(ag.errors.SpecTypeError, match="of one-hot labels give"):
+            await fit(model, np.eye(2)[CLASSES])
+
+
+async def test_labels_of_two_kinds_in_turn_add_no_more_nodes() -> None:
+    async with ag.Sequential([layers.Dense(2)], (3,)) as model:
+        model.compile(ag.optimizers.SGD(0.1), nn.softmax_cross_entropy)
+        sizes: list[int] = []
+        for _ in range(3):
+            await model.evaluate(X, CLASSES)
+            await model.evaluate(X, np.eye(2)[CLASSES])
+            sizes.append(len(model.graph.nodes))
+        assert len(set(sizes)) == 1
 
 
 def test_it_is_made_with_public_names_only() -> None:
