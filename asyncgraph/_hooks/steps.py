@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from .._graph.building import global_step
 from .._session.hook import Hook, RunContext
+from ..errors import SessionError
 from .timer import Clock, Timer
 
 if TYPE_CHECKING:
@@ -58,6 +59,18 @@ class StopAtStepHook(Hook):
             assert self._steps is not None
             self._last_step = step + self._steps
         session.hooks.stop.on |= step >= self._last_step
+
+    def before_run(self, context: RunContext) -> None:
+        """As `Hook.before_run`.
+
+        Raises:
+            SessionError: it counts from a session on, and was given to a run alone.
+        """
+        if self._last_step is None:
+            raise SessionError(
+                f"StopAtStepHook({self._steps}) counts steps from the beginning of a session, and was given to a run\n"
+                "  give it to the session, by hooks=[...], or give last_step"
+            )
 
     async def after_run(self, context: RunContext, values: RunValues[Any]) -> None:
         """As `Hook.after_run`."""

@@ -15,7 +15,7 @@ import pytest
 
 import asyncgraph as ag
 from asyncgraph import checkpoints, hooks
-from asyncgraph.errors import CheckpointError, MissingFeedError, NanLossError
+from asyncgraph.errors import CheckpointError, MissingFeedError, NanLossError, SessionError
 
 from .test_timer import Clock
 
@@ -67,6 +67,16 @@ class _Replacing(ag.Hook):
 
     async def after_create_session(self, session: ag.Session) -> None:
         await session.replace(self.state)
+
+
+async def test_stop_at_step_of_one_run_needs_the_step_itself() -> None:
+    graph, train, _ = training()
+    async with ag.Session(graph) as session:
+        with pytest.raises(SessionError, match="hooks=.*or give last_step"):
+            await session.run(train, None, ag.RunOptions(hooks=(hooks.StopAtStepHook(3),)))
+        assert session.store.snapshot() == {}
+        await session.run(train, None, ag.RunOptions(hooks=(hooks.StopAtStepHook(last_step=1),)))
+        assert session.hooks.stop.on
 
 
 @pytest.mark.parametrize("given", [{}, {"steps": 1, "last_step": 2}])
