@@ -33,6 +33,7 @@ class Store:
     Fields:
         graph: whose variables they are.
         values: what was committed last.
+        commits: how many there were; counted after `values` is there.
         _locks: who holds variables, and who waits for them.
         _lock: guards both. Held for a few dictionary look-ups, and never while anybody's code runs.
         _seed: what random numbers are drawn from; negative if nobody chose it.
@@ -42,6 +43,7 @@ class Store:
     def __init__(self, graph: Graph, seed: int | None) -> None:
         self.graph: Final = graph
         self.values: State = {}
+        self.commits = 0
         self._locks: Final = LockQueue()
         self._lock: Final = Lock()
         self._seed: Final = -1 - randbits(63) if seed is None else seed
@@ -88,6 +90,7 @@ class Store:
         with self._lock:
             if new or first:
                 self.values = {**first, **self.values, **new}
+                self.commits += 1
             freed = self._locks.leave(request)
         for one in freed:
             one.on_grant()

@@ -255,6 +255,33 @@ async def test_what_was_saved_last_is_not_saved_again_at_the_end(tmp_path: Path)
     assert saver.checkpoints[-1].stat().st_ino == before  # Files are replaced, not written to.
 
 
+async def test_what_was_assigned_without_a_step_is_saved_in_its_time_and_at_the_end(tmp_path: Path) -> None:
+    with ag.Graph() as graph:
+        v = ag.variable(0.0, "v")
+        add = v.assign_add(1.0)
+    clock, inodes = Clock(), set[int]()
+    saver = checkpoints.Saver(tmp_path)
+
+    async def saved() -> Any:
+        async with ag.Session(graph) as session:
+            await saver.restore_latest(session)
+            return (await session.run(v)).results
+
+    async with ag.Session(graph, hooks=[hooks.CheckpointSaverHook(saver, every_s=10.0, clock=clock)]) as session:
+        for expected in (0.0, 2.0):
+            clock.now += 6.0
+            await session.run(add)
+            assert await saved() == expected
+        clock.now += 60.0
+        for _ in range(2):
+            await session.run(v)  # Nothing is new.
+            inodes.add(saver.checkpoints[-1].stat().st_ino)
+        assert len(inodes) == 1
+        await session.run(add)
+        await session.run(add)
+    assert await saved() == 4.0
+
+
 def test_a_folder_that_means_nothing_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError):
         hooks.CheckpointSaverHook(checkpoints.Saver(tmp_path, keep=0))
