@@ -41,12 +41,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
-from operator import itemgetter
 from types import ModuleType
-from typing import Any, ClassVar, Final, Protocol, cast, final
+from typing import Any, ClassVar, Protocol, final
 
 import numpy as np
+
+from ._composed import COMPOSED, own_dtype
 
 Array = Any
 """A value of some backend's own array type; on the host, a NumPy array. The one `Any` of public signatures.
@@ -159,8 +159,10 @@ class Backend(ABC):
 
         Args:
             op: the name of a function of `asyncgraph.ops`; or "index", for `array[key]`, and "index_set", "index_add"
-                and "take_add", for what `asyncgraph.ops.at` builds; or what gradients are built of: "stop_gradient",
-                "reshape_like", "size_of", "split_like" and "where_larger".
+                and "take_add", for what `asyncgraph.ops.at` builds; or what gradients are built of: "divide_by_size",
+                "reshape_like", "size_of", "split_like", "stop_gradient", "where_larger" and "where_positive"; or what
+                training does in one: "adam", "adam_rates", "relu" and "softmax_cross_entropy". `array_api_kernel` says
+                what these are.
             params: what else the function was given, by the names of the standard's keywords, without what has the
                 standard's default; dtypes in NumPy's terms. Not to be changed.
             operands: specs of arrays; or a Python number (bool, int, float, complex), which the kernel will be
@@ -265,19 +267,19 @@ def array_api_kernel(
     Raises:
         NotImplementedError: the namespace has no such function, or no such dtype.
     """
-    made_of = _MADE_OF.get(op)
-    if made_of is not None:
-        return made_of(namespace, params, device)
+    composed = COMPOSED.get(op)
+    if composed is not None:
+        return composed(namespace, params, device)
     function: Callable[..., Array] | None = getattr(namespace, op, None)
     if function is None:
         raise NotImplementedError(f"{namespace.__name__} has no function {op!r}")
     makes = op in _MAKES_ARRAYS
-    options = {name: _own_dtype(namespace, value) for name, value in params.items()}
+    options = {name: own_dtype(namespace, value) for name, value in params.items()}
     positional = [options.pop(name) for name in _POSITIONAL.get(op, ())]
     if makes and device is not None:
         options["device"] = device
     if operands and not makes and all(isinstance(one, (int, float, complex)) for one in operands):
-        dtype = _own_dtype(namespace, np.result_type(*[np.asarray(one) for one in operands]))
+        dtype = own_dtype(namespace, np.result_type(*[np.asarray(one) for one in operands]))
         return lambda *numbers: function(
             *[namespace.asarray(one, dtype=dtype, device=device) for one in numbers], *positional, **options
         )
@@ -286,128 +288,3 @@ def array_api_kernel(
     if not options and not positional:
         return function
     return lambda *arrays: function(*arrays, *positional, **options)
-
-
-_Params = Mapping[str, object]
-
-
-def _index(namespace: ModuleType, params: _Params, device: object) -> Kernel:
-    key = cast("tuple[object, ...]", params["key"])
-    return itemgetter(key if Ellipsis in key else (*key, ...))
-
-
-def _index_set(namespace: ModuleType, params: _Params, device: object) -> Kernel:
-    pick = _index(namespace, params, device)
-
-    def kernel(x: Array, y: Array) -> Array:
-        made = namespace.asarray(x, copy=True)
-        pick(made)[...] = y
-        return made
-
-    return kernel
-
-
-def _index_add(namespace: ModuleType, params: _Params, device: object) -> Kernel:
-    pick = _index(namespace, params, device)
-
-    def kernel(x: Array, y: Array) -> Array:
-        made = namespace.asarray(x, copy=True)
-        into = pick(made)
-        into += y
-        return made
-
-    return kernel
-
-
-def _broadcast_like(namespace: ModuleType, params: _Params, device: object) -> Kernel:
-    def kernel(x: Array, like: Array) -> Array:
-        return namespace.broadcast_to(x, like.shape)
-
-    return kernel
-
-
-def _reshape_like(namespace: ModuleType, params: _Params, device: object) -> Kernel:
-    def kernel(x: Array, like: Array) -> Array:
-        return namespace.reshape(x, like.shape)
-
-    return kernel
-
-
-def _sum_to(namespace: ModuleType, params: _Params, device: object) -> Kernel:
-    def kernel(x: Array, like: Array) -> Array:
-        shape, wanted = x.shape, like.shape
-        if shape == wanted:
-            return x
-        lead = len(shape) - len(wanted)
-        axes = *range(lead), *[axis for axis in range(lead, len(shape)) if shape[axis] != wanted[axis - lead]]
-        return namespace.reshape(namespace.sum(x, axis=axes, dtype=x.dtype, keepdims=True), wanted)
-
-    return kernel
-
-
-def _size_of(namespace: ModuleType, params: _Params, device: object) -> Kernel:
-    given = cast("int | tuple[int, ...] | None", params.get("axis"))
-    dtype = _own_dtype(namespace, np.dtype(np.float64))
-
-    def kernel(x: Array) -> Array:
-        axes = range(len(x.shape)) if given is None else (given,) if isinstance(given, int) else given
-        return namespace.asarray(prod(x.shape[axis] for axis in axes), dtype=dtype, device=device)
-
-    return kernel
-
-
-def _split_like(namespace: ModuleType, params: _Params, device: object) -> Kernel:
-    axis = cast("int | None", params["axis"])
-
-    def kernel(x: Array, *parts: Array) -> tuple[Array, ...]:
-        before, end = (slice(None),) * ((axis or 0) % len(x.shape)), 0
-        split: list[Array] = []
-        for like in parts:
-            start, end = end, end + (prod(like.shape) if axis is None else like.shape[axis])
-            part = x[(*before, slice(start, end), ...)]
-            split.append(namespace.reshape(part, like.shape) if axis is None else part)
-        return tuple(split)
-
-    return kernel
-
-
-def _stop_gradient(namespace: ModuleType, params: _Params, device: object) -> Kernel:
-    def kernel(x: Array) -> Array:
-        return x
-
-    return kernel
-
-
-def _where_larger(namespace: ModuleType, params: _Params, device: object) -> Kernel:
-    def kernel(x: Array, a: Array, b: Array) -> Array:
-        half, nothing = namespace.multiply(x, 0.5), namespace.zeros_like(x)
-        return namespace.where(a > b, x, namespace.where(a == b, half, nothing))
-
-    return kernel
-
-
-_MADE_OF: Final[Mapping[str, Callable[[ModuleType, _Params, object], Kernel]]] = {
-    "broadcast_like": _broadcast_like,
-    "index": _index,
-    "index_add": _index_add,
-    "index_set": _index_set,
-    "reshape_like": _reshape_like,
-    "size_of": _size_of,
-    "split_like": _split_like,
-    "stop_gradient": _stop_gradient,
-    "sum_to": _sum_to,
-    "where_larger": _where_larger,
-}
-"""Kernels of ops that are no functions of the standard, but made of them."""
-
-_NUMERIC: Final = "biufc"
-
-
-def _own_dtype(namespace: ModuleType, value: object) -> object:
-    """A dtype of NumPy's as the namespace's own; anything else as it is."""
-    if namespace is np or not isinstance(value, np.dtype) or value.kind not in _NUMERIC:
-        return cast("object", value)
-    dtype: object = getattr(namespace, value.name, None)
-    if dtype is None:
-        raise NotImplementedError(f"{namespace.__name__} has no dtype {value.name!r}")
-    return dtype

@@ -17,15 +17,13 @@ from __future__ import annotations
 from math import pi, prod, sqrt
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from . import ops
 from ._graph.node import Node
 from ._graph.scopes import control_dependencies
 from ._graph.variable import Variable, may_be
 from .errors import SpecError, SpecTypeError
 from .gradients import stop_gradient
-from .ops._build import as_nodes
+from .ops._build import as_nodes, build, build_several
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,9 +58,8 @@ __all__ = [
 
 
 def relu(x: Operand, /) -> Node:
-    """`x` where it is positive, and else 0. At 0 the gradient is 0. NaN stays NaN."""
-    (x,) = as_nodes("relu", (x,))
-    return ops.where(x <= 0, 0, x)
+    """`x` where it is positive, and else 0. NaN stays NaN. The gradient is 0 at 0, and at NaN."""
+    return build("relu", as_nodes("relu", (x,)))
 
 
 def leaky_relu(x: Operand, /, slope: float = 0.01) -> Node:
@@ -121,18 +118,16 @@ def softmax_cross_entropy(logits: Operand, labels: Operand) -> Node:
             vectors. The gradient goes through probabilities, too.
 
     Raises:
-        SpecError: the shapes do not fit, or the number of classes is not known.
-        IndexError: when it runs: an integer is negative, or not less than the number of classes. On CuPy, whose indices
-            wrap around, it is taken for another class.
+        SpecError: the shapes do not fit.
+        IndexError: when it runs: an integer is negative, or not less than the number of classes. On CuPy, which would
+            have to wait for the device to find out, the loss is NaN.
     """
     logits, labels = as_nodes("softmax_cross_entropy", (logits, labels))
+    if _are_classes(logits, labels):
+        return build_several("softmax_cross_entropy", (_as_floats(logits), labels))[0]
+    _check_same_shape("softmax_cross_entropy", logits, labels)
     shifted = _shifted(logits, -1)
     normalizer = ops.log(ops.sum(ops.exp(shifted), axis=-1))
-    if _are_classes(logits, labels):
-        # As unsigned numbers, negative ones are out of bounds. They would count from the end.
-        classes = ops.take(np.eye(_depth(logits), dtype=bool), ops.astype(labels, ops.uint32), axis=0)
-        return normalizer - ops.sum(ops.where(classes, shifted, 0), axis=-1)
-    _check_same_shape("softmax_cross_entropy", logits, labels)
     chances = ops.astype(labels, logits.dtype or ops.float64, copy=False)
     # A class that is impossible in both adds 0, not 0 times infinity.
     surprise = ops.where(chances == 0, 0, ops.expand_dims(normalizer, -1) - shifted)
@@ -348,14 +343,8 @@ def _are_classes(logits: Node, labels: Node) -> bool:
     return labels.ndim is None or logits.ndim is None or labels.ndim == logits.ndim - 1
 
 
-def _depth(logits: Node) -> int:
-    depth = logits.shape[-1] if logits.shape else None
-    if not isinstance(depth, int):
-        raise SpecError(
-            f"softmax_cross_entropy: the number of classes of {logits!r} is not known\n"
-            "  give the placeholder a literal last dimension"
-        )
-    return depth
+def _as_floats(x: Node) -> Node:
+    return ops.astype(x, ops.float64) if x.dtype is not None and x.dtype.kind in "biu" else x
 
 
 def _rank(what: str, x: Node) -> int:

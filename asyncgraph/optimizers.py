@@ -11,7 +11,8 @@ What an optimizer remembers of a variable, such as a mean of its gradients, is i
 trainable, named `<variable>/<optimizer>/<slot>`, on the device of the variable, with its dtype. An optimizer makes
 them when it is first applied to the variable, and finds them again by the variable itself. So the order in which
 gradients are given does not matter, and an optimizer that is applied several times, to several losses say, goes on
-with the same slots. Of several of its applications to one variable, run one at a time.
+with the same slots. A run that makes several steps of one variable makes them one after the other, in the order in
+which they were built, along gradients that are of where the run started.
 
 What a variable is used for twice has one gradient, the sum (see `gradients`): a row that an embedding takes twice moves
 once, by a step along the sum.
@@ -31,10 +32,12 @@ from . import ops
 from ._graph.building import group, variable
 from ._graph.graph import Graph
 from ._graph.node import Node
+from ._graph.op import Params
 from ._graph.scopes import control_dependencies, device, name_scope
 from ._graph.variable import Variable, may_be
 from .errors import GradientError, SpecError, SpecTypeError
 from .gradients import gradients
+from .ops._build import build_several
 
 __all__ = ["SGD", "Adagrad", "Adam", "AdamW", "Momentum", "Optimizer", "Pair", "Rate", "clip_by_global_norm"]
 
@@ -212,7 +215,7 @@ class Momentum(Optimizer):
     def update(self, variable: Variable, gradient: Node, rate: float | Node, count: Node) -> Node:
         """See `Optimizer`."""
         m = self.slot(variable, "m")
-        new = m.assign(m * self.momentum + gradient)
+        new = m.assign(m.current() * self.momentum + gradient)
         return variable.assign_sub((new * self.momentum + gradient if self.nesterov else new) * rate)
 
 
@@ -246,7 +249,7 @@ class Adam(Optimizer):
 
     def update(self, variable: Variable, gradient: Node, rate: float | Node, count: Node) -> Node:
         """See `Optimizer`."""
-        return variable.assign_sub(_adam_step(self, variable, gradient, rate, count))
+        return _adam_step(self, variable, gradient, rate, count)
 
 
 @final
@@ -278,10 +281,8 @@ class AdamW(Optimizer):
 
     def update(self, variable: Variable, gradient: Node, rate: float | Node, count: Node) -> Node:
         """See `Optimizer`."""
-        change = _adam_step(self, variable, gradient, rate, count)
-        if self.decays is None or self.decays(variable):
-            change = change + variable * (rate * self.decay)
-        return variable.assign_sub(change)
+        decays = self.decays is None or self.decays(variable)
+        return _adam_step(self, variable, gradient, rate, count, *([rate * self.decay] if decays else []))
 
 
 @final
@@ -342,21 +343,23 @@ def clip_by_global_norm(gradients: Iterable[Node | None], max_norm: float | Node
 
 def _in_dtype_of(node: Node, rate: float | Node) -> float | Node:
     """A number as it is; a node in the dtype of `node`, so that a product with it is of that dtype, too."""
-    if not isinstance(rate, Node) or node.dtype in (None, rate.dtype):
+    # To NumPy None is float64.
+    if not isinstance(rate, Node) or node.dtype is None or (rate.dtype is not None and rate.dtype == node.dtype):
         return rate
     return ops.astype(rate, node.dtype)
 
 
-def _adam_step(adam: Adam | AdamW, variable: Variable, gradient: Node, rate: float | Node, count: Node) -> Node:
+def _adam_step(
+    adam: Adam | AdamW, variable: Variable, gradient: Node, rate: float | Node, count: Node, *shrink: float | Node
+) -> Node:
     m, v = adam.slot(variable, "m"), adam.slot(variable, "v")
-    m = m.assign_add((gradient - m) * (1.0 - adam.beta1))
-    v = v.assign_add((ops.square(gradient) - v) * (1.0 - adam.beta2))
-    # The corrections are numbers, so that arrays are gone over as few times as can be: with c = sqrt(1 - beta2**t),
-    # m / (sqrt(v) / c + epsilon) is c * m / (sqrt(v) + c * epsilon). Equal nodes of all variables become one.
-    # They are float64, since 1 - beta2**t is a difference of nearly equal numbers.
-    c = ops.sqrt(1.0 - adam.beta2**count)
-    factor = _in_dtype_of(variable, c * rate / (1.0 - adam.beta1**count))
-    return m * factor / (ops.sqrt(v) + _in_dtype_of(variable, c * adam.epsilon))
+    betas: Params = {"beta1": adam.beta1, "beta2": adam.beta2}
+    # Equal nodes of all variables become one.
+    rates = build_several("adam_rates", (count, rate), {**betas, "epsilon": adam.epsilon, "dtype": variable.dtype})
+    before = variable.current(), gradient, m.current(), v.current()
+    after, new_m, new_v = build_several("adam", (*before, *rates, *shrink), betas)
+    with control_dependencies([m.assign(new_m), v.assign(new_v)]):
+        return variable.assign(after)
 
 
 def _check_adam(adam: Adam | AdamW) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 ROWS = [
-    {"errors", "abc", "_safetensors", "_progress"},
+    {"errors", "abc", "_composed", "_safetensors", "_progress"},
     {"_graph"},
     {"ops", "_gradients", "gradients", "control_flow", "_plan", "loading"},
     {"nn", "optimizers", "schedules", "metrics", "layers"},

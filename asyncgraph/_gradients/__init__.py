@@ -2,7 +2,7 @@
 
 tables      what a row of the table GRADIENTS is; user ops have their own table
 backward    the pass: one sweep down to what is differentiated by, one back up the same nodes
-elementwise, reductions, linalg, manipulation, indexing, state
+elementwise, reductions, linalg, manipulation, indexing, fused, state
             the rows, by chapter of the vocabulary
 fitting     the shapes that gradients have to have
 
@@ -15,6 +15,7 @@ dtype is seen to by the pass.
 from __future__ import annotations
 
 from . import elementwise as elementwise
+from . import fused as fused
 from . import indexing as indexing
 from . import linalg as linalg
 from . import manipulation as manipulation

@@ -144,7 +144,7 @@ def _carry(node: Node, positions: tuple[int, ...], sums: _Sums) -> None:
     try:
         with _where(node):
             gradients = sums.as_they_are(node) if _takes(row, node, positions, sums) else sums.full(node)
-            gives_full = row.extent is not Extent.SPREAD and sums.is_full(node)
+            gives_full = row.extent is Extent.FILLED or (row.extent is not Extent.SPREAD and sums.is_full(node))
             made = row.build(node, gradients, positions)
     except GradientError:
         raise
@@ -167,7 +167,10 @@ def _takes(row: Row, node: Node, positions: tuple[int, ...], sums: _Sums) -> boo
         return True
     if row.extent is Extent.SAME:
         return all(has_shape_of_value(node, at) for at in positions)
-    return row.extent is Extent.SPREAD and sums.as_they_are(node)[0].ndim in (0, node.ndim)
+    # The gradient of an output goes to the row of its call.
+    taker = row_of(node.inputs[0]) if node.op is OUTPUT else row
+    is_wide = taker is not None and taker.extent in (Extent.SPREAD, Extent.FILLED)
+    return is_wide and sums.as_they_are(node)[0].ndim in (0, node.ndim)
 
 
 def _where(node: Node) -> AbstractContextManager[object]:

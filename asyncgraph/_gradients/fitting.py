@@ -7,7 +7,7 @@ from typing import cast, overload
 
 from .. import ops
 from .._graph.node import Node, Scalar
-from .._graph.op import Params
+from .._graph.op import NO_PARAMS, Params
 from .._graph.rules.shapes import Axes, normalize_axes
 from .._graph.spec import Dim, Shape
 from ..ops._build import build
@@ -76,15 +76,24 @@ def expanded(gradient: Node, node: Node) -> Node:
 
 def reduced_count(node: Node) -> int | Node:
     """How many elements each of a reduction's results was made of: an int if it is known, or else a float64 node."""
-    (x,) = node.inputs
-    axis = cast(Axes, node.params.get("axis"))
-    if x.shape is not None:
-        sizes = [x.shape[one] for one in normalize_axes(axis, len(x.shape))]
-        known = [size for size in sizes if isinstance(size, int)]
-        if len(known) == len(sizes):
-            return prod(known)
-    params: Params = {} if axis is None else {"axis": axis}
-    return build("size_of", (x,), params)
+    known = known_count(node)
+    return build("size_of", node.inputs, reduced_axes(node)) if known is None else known
+
+
+def known_count(node: Node) -> int | None:
+    """How many elements each of a reduction's results was made of; `None` if only a run knows."""
+    shape = node.inputs[0].shape
+    if shape is None:
+        return None
+    sizes = [shape[one] for one in normalize_axes(cast(Axes, node.params.get("axis")), len(shape))]
+    known = [size for size in sizes if isinstance(size, int)]
+    return prod(known) if len(known) == len(sizes) else None
+
+
+def reduced_axes(node: Node) -> Params:
+    """The axes of a reduction, as params."""
+    axis = node.params.get("axis")
+    return NO_PARAMS if axis is None else {"axis": axis}
 
 
 def reshaped(gradient: Node, x: Node) -> Node:

@@ -12,7 +12,8 @@ from typing import cast
 from .. import ops
 from .._graph.node import Node
 from .._graph.rules.shapes import Axes
-from .fitting import conjugate, expanded, reduced_count
+from ..ops._build import build
+from .fitting import conjugate, expanded, known_count, reduced_axes, reduced_count
 from .tables import GRADIENTS, NOWHERE, Extent, by_operand
 
 
@@ -30,7 +31,14 @@ def _sum(gradient: Node, node: Node, position: int) -> Node:
 
 
 def _mean(gradient: Node, node: Node, position: int) -> Node:
-    return expanded(_divided(gradient, reduced_count(node)), node)
+    count = known_count(node)
+    if count is None:
+        return expanded(build("divide_by_size", (gradient, *node.inputs), reduced_axes(node)), node)
+    return expanded(_divided(gradient, count), node)
+
+
+def _divide_by_size(gradient: Node, node: Node, position: int) -> Node:
+    return build("divide_by_size", (gradient, node.operands[1]), node.params)
 
 
 def _extreme(gradient: Node, node: Node, position: int) -> Node:
@@ -76,6 +84,7 @@ def _prod(gradient: Node, node: Node, position: int) -> Node:
 
 GRADIENTS["sum"] = by_operand(_sum, extent=Extent.SPREAD)
 GRADIENTS["mean"] = by_operand(_mean, extent=Extent.SPREAD)
+GRADIENTS["divide_by_size"] = by_operand(_divide_by_size, None)
 GRADIENTS["max"] = GRADIENTS["min"] = by_operand(_extreme)
 GRADIENTS["var"] = by_operand(_var)
 GRADIENTS["std"] = by_operand(_std)

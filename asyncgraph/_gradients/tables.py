@@ -35,6 +35,7 @@ class Extent(Enum):
     FULL = "it is given what has the value's shape, and gives what has the operands'"
     SAME = "if the operands have the value's shape, it may be given what is broadcast to it, and gives the like"
     SPREAD = "it may be given what is broadcast to the value's shape, of the value's rank or of 0, and gives the like"
+    FILLED = "it may be given the same, for each of its values, and gives what has the operands' shapes"
 
 
 @final

@@ -52,6 +52,7 @@ _CLASSES: Final[dict[Cost, _Row]] = {
 
 _ROWS: Final[dict[str, _Row]] = {
     "acos acosh asin":  (24,     24,     24,     30,    180),
+    "adam":              (7,      3,      7,    140,      7),
     "argmax argmin":   (0.8,    0.5,    0.8,      5,    3.5),
     "asinh":            (32,     32,     32,     40,    170),
     "astype":          (0.8,    0.6,    0.8,      8,    1.5),
@@ -63,6 +64,7 @@ _ROWS: Final[dict[str, _Row]] = {
     "cos sin":          (25,      8,     25,     25,    100),
     "cosh":             (16,     16,     16,     25,    100),
     "divide":            (2,    0.6,      1,     12,     10),
+    "divide_by_size":    (1,      1,      1,     95,      7),
     "exp":              (12,      3,     10,     24,     60),
     "floor_divide":      (4,     25,     25,     35,    120),
     "hypot":            (30,     10,     24,     40,    120),
@@ -85,6 +87,7 @@ _ROWS: Final[dict[str, _Row]] = {
     "remainder":         (4,     18,     18,     20,    120),
     "sign":            (0.5,    1.2,    1.5,      6,     30),
     "sinh":             (32,     32,     32,     45,    100),
+    "softmax_cross_entropy": (10, 3,     10,    210,     10),
     "sqrt":            (2.4,    1.2,      2,     18,     60),
     "stack":             (1,      1,    1.2,      1,    2.5),
     "std var":           (3,      2,      3,     33,      5),

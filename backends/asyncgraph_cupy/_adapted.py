@@ -216,6 +216,10 @@ def _size_of(xp: Namespace, x: Array, *, axis: int | tuple[int, ...] | None = No
     return xp.full((), prod([shape[one] for one in axes]), np.dtype("float64"))
 
 
+def _divide_by_size(xp: Namespace, x: Array, like: Array, *, axis: int | tuple[int, ...] | None = None) -> Array:
+    return xp.astype(xp.divide(x, _size_of(xp, like, axis=axis)), x.dtype, copy=False)
+
+
 def _unstack(xp: Namespace, x: Array, *, axis: int = 0) -> tuple[Array, ...]:
     moved = xp.moveaxis(x, axis, 0)
     return tuple([moved[position] for position in range(moved.shape[0])])
@@ -225,6 +229,7 @@ ADAPTED: Final[dict[str, Callable[..., Array]]] = {
     "arange": _arange,
     "clip": _clip,
     "concat": partial(_joined, "concat"),
+    "divide_by_size": _divide_by_size,
     "floor_divide": _floor_divide,
     "full": _full,
     "full_like": _full_like,

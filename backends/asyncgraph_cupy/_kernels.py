@@ -8,7 +8,7 @@ What remains different from NumPy, because finding out would mean waiting for th
 
 - nothing warns, and `np.errstate` changes nothing;
 - an index out of bounds in `take` and `take_add` wraps around, and integers to negative integer powers are 0, 1 or -1,
-  where NumPy raises;
+  where NumPy raises; a label that is out of bounds makes a loss of NaN;
 - 1 / 0 in integers, by `reciprocal`, and floats converted to integers that cannot hold them are what the GPU makes of
   it; so they are with NumPy, of the CPU;
 - float32 smaller than 1.2e-38 may be taken for zero;
@@ -30,6 +30,7 @@ from asyncgraph.abc import Array, Device, Kernel, Spec, array_api_kernel
 
 from ._adapted import ADAPTED, as_array
 from ._cuda_api import CudaApi
+from ._fused import FUSED
 from ._updates import UPDATES
 
 DTYPES: Final = frozenset(
@@ -40,7 +41,7 @@ DTYPES: Final = frozenset(
 )  # fmt: skip
 """The dtypes that CuPy's arrays have, by NumPy's names, in the byte order of the machine."""
 
-_TAKE_NUMBERS: Final = frozenset({"arange", "clip", "concat", "eye", "linspace", "where", *UPDATES})
+_TAKE_NUMBERS: Final = frozenset({"arange", "clip", "concat", "eye", "linspace", "where", *FUSED, *UPDATES})
 # Of NumPy's with integers that no dtype of 64 bits holds, these alone have an answer.
 _COMPARISONS: Final = frozenset({"equal", "greater", "greater_equal", "less", "less_equal", "not_equal"})
 _NUMBERS = (bool, int, float, complex)
@@ -57,7 +58,7 @@ def make_kernel(
         NotImplementedError: CuPy has no such function or dtype.
     """
     _refuse_dtypes([params.get("dtype"), *[one.dtype for one in operands if not isinstance(one, _NUMBERS)]])
-    adapted = ADAPTED.get(op) or UPDATES.get(op)
+    adapted = ADAPTED.get(op) or FUSED.get(op) or UPDATES.get(op)
     kernel = array_api_kernel(api.xp, op, params) if adapted is None else partial(adapted, api.xp, **params)
     numbers = {i: one for i, one in enumerate(operands) if isinstance(one, _NUMBERS)}
     if not numbers:

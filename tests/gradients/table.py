@@ -10,6 +10,7 @@ import numpy as np
 
 from asyncgraph import ops
 from asyncgraph._gradients.fitting import reshaped
+from asyncgraph._graph.node import Node
 from asyncgraph.ops._build import build, build_several
 
 Array = np.ndarray[Any, Any]
@@ -65,6 +66,7 @@ ONE: Final[tuple[Shapes, ...]] = (((),), ((2, 3),), ((0,),))
 TWO: Final[tuple[Shapes, ...]] = (((2, 3), (2, 3)), ((2, 1), (3,)), ((), (2,)), ((3,), (1, 1)), ((1, 2), (0, 1)))
 THREE: Final[tuple[Shapes, ...]] = (((2, 3), (2, 3), (2, 3)), ((3,), (), (2, 1)), ((1,), (2, 3), (1, 3)))
 MATRICES: Final[tuple[Shapes, ...]] = (((2, 3),), ((3, 1),), ((0, 2),))
+LOGITS: Final[tuple[Shapes, ...]] = (((2, 3),), ((3,),), ((2, 1, 2),), ((0, 2),))
 STACKS: Final[tuple[Shapes, ...]] = (((2, 1, 3),),)
 
 
@@ -79,6 +81,11 @@ def of_two(op: str, *draws: Draw, **options: Any) -> Case:
 def reduction(op: str, draw: Draw = SOME, **params: Any) -> Case:
     shapes = (((2, 3),), ((3, 2),), ((2, 2, 2),))
     return Case(op, lambda x: getattr(ops, op)(x, **params), shapes, draw)
+
+
+def classified(logits: Node) -> tuple[Node, ...]:
+    """What the op gives of a label for each row."""
+    return build_several("softmax_cross_entropy", (logits, ops.argmin(logits, axis=-1)))
 
 
 _UNARY: Final[Mapping[str, Draw]] = {
@@ -130,6 +137,8 @@ CASES: Final[dict[str, Case]] = {
     "where_larger": Case(
         "where_larger", lambda *xs: build("where_larger", xs), THREE, (SOME, apart, between(0.02, 0.04))
     ),
+    "where_positive": Case("where_positive", lambda *xs: build("where_positive", xs), TWO, (SOME, apart)),
+    "relu": Case("relu", lambda x: build("relu", (x,)), ONE, apart),
     "where-number": Case("where", lambda x: ops.where(x > 0, x, 1), ONE, apart),
     # Data types
     "astype": Case("astype", lambda x: ops.astype(x, "complex128"), ONE),
@@ -144,6 +153,17 @@ CASES: Final[dict[str, Case]] = {
     **{f"{op}-correction": reduction(op, axis=0, correction=0.5) for op in ("std", "var")},
     **{f"{op}-complex": reduction(op, complexes, axis=-1) for op in ("mean", "prod", "std", "sum", "var")},
     "sum-dtype": reduction("sum", dtype="complex128"),
+    "divide_by_size": Case(
+        "divide_by_size", lambda x, y: build("divide_by_size", (x, y)), (((), (2, 3)), ((3,), (2,)), ((2,), ()))
+    ),
+    "divide_by_size-axis": Case(
+        "divide_by_size", lambda x, y: build("divide_by_size", (x, y), {"axis": 0}), (((3,), (2, 3)),)
+    ),
+    "softmax_cross_entropy": Case("softmax_cross_entropy", lambda x: classified(x)[0], LOGITS),
+    "softmax_cross_entropy-residual": Case("softmax_cross_entropy", lambda x: classified(x)[1], LOGITS),
+    "softmax_cross_entropy-both": Case("softmax_cross_entropy", lambda x: classified(x), LOGITS),
+    "softmax_cross_entropy-mean": Case("softmax_cross_entropy", lambda x: ops.mean(classified(x)[0]), LOGITS[:3]),
+    "softmax_cross_entropy-weighted": Case("softmax_cross_entropy", lambda x: classified(x)[0] * ops.sum(x), LOGITS),
     # Products
     "matmul": Case(
         "matmul",

@@ -110,6 +110,34 @@ def test_size_of_is_the_product_of_the_sizes_of_axes(data: st.DataObject) -> Non
 
 @QUICK
 @given(data=st.data())
+def test_what_is_divided_by_a_size_stays_in_its_dtype(data: st.DataObject) -> None:
+    like = data.draw(arrays(SHAPES))
+    axis = data.draw(axes(like.ndim))
+    dtypes = st.sampled_from(["float16", "float32", "float64", "complex64", "complex128"])
+    x = data.draw(dtypes.flatmap(lambda dtype: hnp.arrays(dtype, SHAPES)))
+
+    def divided(x: Array, like: Array) -> Any:
+        along = range(like.ndim) if axis is None else np.atleast_1d(axis)
+        size = np.prod([like.shape[one] for one in along], dtype=np.float64)
+        return np.asarray(x / size, x.dtype)
+
+    params = {} if axis is None else {"axis": axis}
+    check(data, lambda x, like: build("divide_by_size", (x, like), params), divided, x, like)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_a_size_that_is_no_number_of_the_dtype_divides_all_the_same(dtype: Any) -> None:
+    with Graph() as graph:
+        like = placeholder(graph, ArraySpec("bool", (None,)))
+        share = build("divide_by_size", (np.ones((), dtype), like))
+    for count in (70_000, 2**24 + 1):
+        result = evaluate(share, {like: np.broadcast_to(True, count)})
+        assert result == np.asarray(1 / count, dtype)
+        assert result.dtype == dtype
+
+
+@QUICK
+@given(data=st.data())
 def test_split_like_takes_apart_what_was_joined(data: st.DataObject) -> None:
     x = data.draw(arrays(SHAPES))
     axis = data.draw(st.none() | st.integers(-x.ndim, x.ndim - 1) if x.ndim else st.none())
@@ -132,6 +160,10 @@ def test_what_can_never_have_the_shape_is_refused_when_it_is_built() -> None:
             reshape_like(x, y)
         with pytest.raises(SpecError, match="axis 2 is out of bounds"):
             build("size_of", (x,), {"axis": 2})
+        with pytest.raises(SpecError, match="axis 2 is out of bounds"):
+            build("divide_by_size", (1.0, x), {"axis": 2})
+        with pytest.raises(SpecTypeError, match="there are no fractions of int64"):
+            build("divide_by_size", ([1], x))
         with pytest.raises(SpecTypeError, match="there is no half of int64"):
             build("where_larger", ([1], x, x))
         with pytest.raises(SpecError, match="axis 2 is out of bounds"):

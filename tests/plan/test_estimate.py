@@ -13,9 +13,11 @@ import asyncgraph as ag
 from asyncgraph._graph.spec import ArraySpec
 from asyncgraph._plan.estimate import NOTHING, Estimate, Estimates, estimate
 from asyncgraph._plan.sizes import Size, Sizes
+from asyncgraph.ops._build import build, build_several
 
 ops = ag.ops
 BUDGET_S = 500e-6
+BETAS = {"beta1": 0.9, "beta2": 0.999}
 
 
 def microseconds(build: Callable[..., Any], *specs: str) -> float:
@@ -54,6 +56,12 @@ def placeholder(spec: str) -> ag.Node:
         (lambda x: ops.take(x, [0] * 100_000, axis=0), ["float64[100000]"], 160, 480),
         (lambda x, y: ops.at(x).take_add([0] * 100_000, y), ["float64[100000]"] * 2, 300, 900),
         (lambda x, y: ops.at(x)[:].add(y), ["float64[100000]"] * 2, 60, 180),
+        (ag.nn.relu, ["float32[100000]"], 40, 120),
+        (lambda x, y: build("where_positive", (x, y)), ["float32[100000]"] * 2, 40, 120),
+        (lambda *xs: build_several("adam", xs, BETAS), ["float32[100000]"] * 4 + ["float32[]"] * 2, 210, 650),
+        (lambda *xs: build_several("adam", xs, BETAS), ["float64[100000]"] * 4 + ["float64[]"] * 2, 450, 1350),
+        (lambda *xs: build_several("softmax_cross_entropy", xs), ["float32[10000,10]", "int64[10000]"], 390, 1170),
+        (lambda *xs: build_several("softmax_cross_entropy", xs), ["float32[100,1000]", "int64[100]"], 230, 690),
         (ops.sum, ["float64[100000]"], 30, 90),
         (ops.std, ["float64[100000]"], 110, 330),
         (ops.std, ["float16[100000]"], 2600, 7800),

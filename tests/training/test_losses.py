@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import asyncgraph as ag
-from asyncgraph import nn
+from asyncgraph import nn, ops
 from asyncgraph.testing import check_gradients
 
 from .helpers import run
@@ -107,6 +107,28 @@ def test_softmax_cross_entropy_has_right_gradients_of_gradients() -> None:
     check_gradients(lambda x: nn.softmax_cross_entropy(x, LABELS), LOGITS, order=2)
 
 
+@pytest.mark.parametrize("shape", [("n", "classes"), (None, None), None])
+async def test_softmax_cross_entropy_needs_no_size_and_no_rank(shape: Any) -> None:
+    with ag.Graph() as graph:
+        x, labels = ag.placeholder("float64", shape), ag.placeholder("int64", shape and shape[:1])
+        loss = ops.mean(nn.softmax_cross_entropy(x, labels))
+        (slope,) = ag.gradients(loss, x)
+
+    found = await run(graph, [loss, slope], {x: LOGITS, labels: LABELS})
+    expected = await with_gradient(lambda x: nn.softmax_cross_entropy(x, LABELS), LOGITS)
+    np.testing.assert_allclose(found[0], expected[0].mean(), rtol=1e-13)
+    np.testing.assert_allclose(found[1], expected[1] / 6, rtol=1e-13, atol=1e-16)
+
+
+async def test_softmax_cross_entropy_of_integers_and_booleans_is_that_of_floats() -> None:
+    for logits in (np.array([[3, -1, 0]], "int8"), np.array([[True, False, False]])):
+        with ag.Graph() as graph:
+            losses = [nn.softmax_cross_entropy(one, [1]) for one in (logits, logits.astype("float64"))]
+        found, expected = await run(graph, losses)
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == np.float64
+
+
 # -- other losses ------------------------------------------------------------------------------------
 
 
@@ -154,13 +176,9 @@ def test_predictions_and_labels_are_not_broadcast(name: str, loss: Callable[[ag.
             loss(predictions, labels)
 
 
-def test_a_loss_needs_the_sizes_that_it_is_made_of() -> None:
-    with ag.Graph():
-        x = ag.placeholder("float32", ("n", None))
-        with pytest.raises(ag.errors.SpecError, match="the number of classes of .* is not known"):
-            nn.softmax_cross_entropy(x, ag.placeholder("int64", ("n",)))
-        with pytest.raises(ag.errors.SpecError, match="the rank of .* is not known"):
-            nn.mean_squared_error(ag.placeholder("float32"), ag.placeholder("float32"))
+def test_a_mean_over_rows_needs_the_rank() -> None:
+    with ag.Graph(), pytest.raises(ag.errors.SpecError, match="the rank of .* is not known"):
+        nn.mean_squared_error(ag.placeholder("float32"), ag.placeholder("float32"))
 
 
 @pytest.mark.parametrize("loss", [nn.mean_squared_error, nn.sigmoid_cross_entropy])
@@ -205,11 +223,11 @@ async def test_sigmoid_is_exact_where_it_is_small() -> None:
     np.testing.assert_allclose(value, [math.exp(-50), math.exp(-700)], rtol=1e-12)
 
 
-async def test_relu_has_no_gradient_at_zero_and_lets_nan_and_infinity_through() -> None:
+async def test_relu_lets_nan_and_infinity_through_and_has_no_gradient_where_nothing_is_positive() -> None:
     value, gradient = await with_gradient(nn.relu, np.array([-np.inf, -1.0, 0.0, 1.0, np.inf, np.nan]))
 
     np.testing.assert_array_equal(value, [0.0, 0.0, 0.0, 1.0, np.inf, np.nan])
-    np.testing.assert_array_equal(gradient, [0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
+    np.testing.assert_array_equal(gradient, [0.0, 0.0, 0.0, 1.0, 1.0, 0.0])
 
 
 @pytest.mark.parametrize("axis", [-1, 0])

@@ -103,6 +103,32 @@ async def test_float32_stays_float32_to_its_precision(make: Callable[[], Optimiz
     np.testing.assert_allclose(found, rule(start, gradients), rtol=1e-5, atol=1e-6)
 
 
+@BY_RULE
+async def test_steps_of_one_run_are_steps_one_after_the_other(make: Callable[[], Optimizer], rule: Rule) -> None:
+    rng = np.random.default_rng(3)
+    start, gradients = rng.normal(size=4), [rng.normal(size=4) for _ in range(3)]
+    with ag.Graph() as graph:
+        w, optimizer = ag.variable(start), make()
+        steps = [optimizer.apply_gradients([(ag.constant(one), w)]) for one in gradients]
+
+    async with ag.Session(graph) as session:
+        await session.run(steps)
+        found = (await session.run(w)).results
+    np.testing.assert_allclose(found, rule(start, gradients), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("kind", [Adam, AdamW])
+def test_no_gradient_goes_through_a_step_of_adam(kind: Any) -> None:
+    with ag.Graph():
+        w, rate = ag.variable(1.0), ag.placeholder("float64", ())
+        with ag.control_dependencies([kind(rate).minimize(ops.square(w))]):
+            after = w.read()
+        assert ag.gradients(after, rate) == [None]
+        (slope,) = ag.gradients(ops.square(w), w)
+        with pytest.raises(ag.errors.GradientError, match="no gradient goes through a step of an optimizer"):
+            ag.gradients(kind(rate).update(w, slope, rate, ag.constant(1)), w)
+
+
 async def test_steps_are_those_that_keras_documents_for_momentum() -> None:
     """https://keras.io/api/optimizers/sgd/: 0.1, and then 0.18."""
     with ag.Graph() as graph:

@@ -16,6 +16,7 @@ from . import creation as creation
 from . import data_types as data_types
 from . import derivatives as derivatives
 from . import elementwise as elementwise
+from . import fused as fused
 from . import indexing as indexing
 from . import linalg as linalg
 from . import manipulation as manipulation

@@ -48,6 +48,17 @@ def size_of_spec(op: str, operands: Operands, params: Params) -> ArraySpec:
     return intern_spec(_FLOAT, ())
 
 
+def divide_by_size_spec(op: str, operands: Operands, params: Params) -> ArraySpec:
+    """The first operand divided by how many elements the second has along `axis`, in the dtype of the first."""
+    x, like = operands
+    dtype, shape = dtype_of(x), shape_of(like)
+    if dtype is not None and dtype.kind not in "fc":
+        raise SpecTypeError(f"there are no fractions of {dtype}")
+    if shape is not None:
+        normalize_axes(cast(Axes, params.get("axis")), len(shape))
+    return intern_spec(dtype, shape_of(x))
+
+
 def reshape_like_spec(op: str, operands: Operands, params: Params) -> ArraySpec:
     """The elements of the first operand in the shape of the second, whose values and dtype do not matter."""
     x, like = operands
@@ -75,5 +86,6 @@ def _size(operand: ArraySpec | Scalar) -> int | None:
 register("stop_gradient", stop_gradient_spec, broadcast_rowwise, Cost.FREE, views=(0,))
 register("where_larger", where_larger_spec, broadcast_rowwise, Cost.CHEAP)
 register("size_of", size_of_spec, never_rowwise, Cost.FREE)
+register("divide_by_size", divide_by_size_spec, never_rowwise, Cost.CHEAP)
 register("reshape_like", reshape_like_spec, never_rowwise, Cost.MOVE, views=(0,))
 register("split_like", split_like_spec, never_rowwise, Cost.FREE, views=(0,))

@@ -161,6 +161,7 @@ _UNLIMITED: Final = ("bitwise_left_shift", "bitwise_right_shift", "mean", "pow",
 
 _SHAPES: Final[tuple[Shapes, ...]] = (((),), ((0,),), ((5,),), ((2, 3),))
 _PAIRS: Final[tuple[Shapes, ...]] = (((), ()), ((2, 3), (2, 3)), ((2, 1), (3,)), ((0,), (1,)), ((), (2, 2)))
+_ALIKE: Final[tuple[Shapes, ...]] = (((), ()), ((2, 3), (2, 3)), ((0,), (0,)))
 _MATRICES: Final[tuple[Shapes, ...]] = (((2, 3),), ((3, 0),), ((1, 1),))
 _STACKS: Final[tuple[Shapes, ...]] = (((2, 1, 3),),)
 
@@ -206,6 +207,33 @@ def _itself(op: str, **params: Any) -> Callable[..., Any]:
         return build(op, operands, params or NO_PARAMS) if xp is ops else getattr(xp, op)(*operands, **params)
 
     return call
+
+
+def _several(op: str, *numbers: complex, **params: Any) -> Callable[..., Any]:
+    """As `_itself`, of an op with several results; the numbers are its last operands."""
+
+    def call(xp: Any, *operands: Any) -> Any:
+        if xp is ops:
+            return build_several(op, (*operands, *numbers), params or NO_PARAMS)
+        return getattr(xp, op)(*operands, *numbers, **params)
+
+    return call
+
+
+def _classify(xp: Any, logits: Any) -> Any:
+    """The loss of the classes that are the least probable."""
+    return _several("softmax_cross_entropy")(xp, logits, xp.argmin(logits, axis=-1))
+
+
+def _adam_rates(*rate: float) -> Callable[..., Any]:
+    def call(xp: Any, *operands: Any) -> Any:
+        numbers = [xp.max(one) for one in operands]
+        return _several("adam_rates", *rate, **_BETAS, epsilon=1e-3, dtype=np.dtype("float32"))(xp, *numbers)
+
+    return call
+
+
+_BETAS: Final = {"beta1": 0.75, "beta2": 0.9}
 
 
 def _split(axis: int | None) -> Callable[..., Any]:
@@ -317,6 +345,18 @@ _CASES: Final[dict[str, Case]] = {
         "where_larger", lambda xp, x, y: _itself("where_larger")(xp, xp.add(x, y), x, y), edges=("special",)
     ),
     "where_larger:number": _of_one("where_larger", lambda xp, x: _itself("where_larger")(xp, x, x, 0)),
+    "where_positive": _of_two("where_positive", _itself("where_positive"), edges=("special",)),
+    "divide_by_size": _of_two("divide_by_size", _itself("divide_by_size"), (((2, 3), (4,)), ((), (3,)), ((2,), ()))),
+    "divide_by_size:axis": _of_two("divide_by_size", _itself("divide_by_size", axis=-1), (((2, 1), (2, 3)),)),
+    "relu": _of_one("relu", _itself("relu"), edges=EDGES),
+    "softmax_cross_entropy": _of_one("softmax_cross_entropy", _classify, (((3,),), ((2, 3),), ((0, 2),), ((2, 1, 4),))),
+    "softmax_cross_entropy:few": _of_one("softmax_cross_entropy", _classify, (((9, 2),), ((3, 2, 3),))),
+    "adam": _of_two(
+        "adam", lambda xp, x, y: _several("adam", 0.5, 1e-3, **_BETAS)(xp, x, xp.multiply(x, y), x, y), _ALIKE
+    ),
+    "adam:shrink": _of_two("adam", lambda xp, x, y: _several("adam", 0.5, 0.0, 0.25, **_BETAS)(xp, x, y, x, y), _ALIKE),
+    "adam_rates": _of_two("adam_rates", _adam_rates(), (((5,), (2,)),)),
+    "adam_rates:number": _of_one("adam_rates", _adam_rates(0.5), (((5,),),)),
     "tril": _of_one("tril", _over("tril", k=1), _MATRICES),
     "triu": _of_one("triu", _over("triu"), _MATRICES),
     "meshgrid": _of_one("meshgrid", lambda xp, x: xp.meshgrid(x, x[1:], indexing="ij"), (((3,),), ((1,),))),

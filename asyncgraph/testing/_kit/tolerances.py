@@ -28,10 +28,10 @@ CLASSES: Final[Mapping[str, str]] = {
         arange asarray astype broadcast_arrays broadcast_like broadcast_to ceil concat conj copysign expand_dims eye
         flip floor full full_like imag index index_set matrix_transpose meshgrid moveaxis negative nextafter ones
         ones_like permute_dims positive real reshape reshape_like roll round size_of split_like squeeze stack
-        stop_gradient take tril triu trunc unstack where where_larger zeros
+        stop_gradient take tril triu trunc unstack where where_larger where_positive zeros
         zeros_like""",
-    "choice": "clip max maximum min minimum",
-    "reduction": "mean prod std sum sum_to take_add var",
+    "choice": "clip max maximum min minimum relu",
+    "reduction": "mean prod softmax_cross_entropy std sum sum_to take_add var",
     "matmul": "matmul tensordot vecdot",
 }
 """The ops of each class; any other op is elementwise."""

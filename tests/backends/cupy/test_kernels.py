@@ -13,6 +13,7 @@ from asyncgraph.testing._kit.cases import CASES, DTYPES, OPS
 from asyncgraph.testing._kit.tolerances import is_same
 from asyncgraph_cupy._adapted import ADAPTED
 from asyncgraph_cupy._cuda_api import CudaApi
+from asyncgraph_cupy._fused import FUSED
 from asyncgraph_cupy._kernels import make_kernel
 from asyncgraph_cupy._updates import UPDATES
 
@@ -55,7 +56,7 @@ def test_an_op_gives_numpys_values_of_all_kinds_of_dtypes(op: str, api: CudaApi)
     assert [found for name in OPS[op] for found in differences(op, tried(name), api, known=True)] == []
 
 
-@pytest.mark.parametrize("op", [*ADAPTED, *UPDATES])
+@pytest.mark.parametrize("op", [*ADAPTED, *FUSED, *UPDATES])
 def test_an_op_gives_numpys_values_where_no_dtype_was_known(op: str, api: CudaApi) -> None:
     assert list(differences(op, tried(OPS[op][0]), api, known=False)) == []
 
