@@ -11,6 +11,8 @@ What other programs wrote can be restored. Nothing is ever unpickled or run.
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -22,7 +24,7 @@ from ._session.checkpoint_file import CheckpointReader
 from ._session.checkpoint_index import CheckpointIndex
 from ._session.saving import Chosen, FilePath, Saving, in_thread, save, save_here
 from ._session.session import Session
-from .errors import CheckpointError
+from .errors import CheckpointError, CheckpointFileError
 
 __all__ = ["CheckpointHeader", "Saver", "latest_checkpoint", "read_header"]
 
@@ -43,7 +45,8 @@ def latest_checkpoint(directory: FilePath, name: str = "model") -> Path | None:
     Raises:
         CheckpointFileError: the saver's index is corrupt.
     """
-    return _last(CheckpointIndex(directory, name))
+    files = CheckpointIndex(directory, name).files()
+    return files[-1] if files else None
 
 
 @final
@@ -118,10 +121,13 @@ class Saver:
         """Restores the latest checkpoint, as `Session.restore`; gives its header, or `None` if there is none.
 
         Raises:
-            CheckpointFileError, CheckpointMismatchError: as `Session.restore`.
+            CheckpointFileError, CheckpointMismatchError: as `Session.restore`. An older one is not tried instead.
         """
-        path = await in_thread(session, lambda go_on: _last(self._index), "the reading of an index of checkpoints")
-        return None if path is None else await session.restore(path, variables=self._variables, strict=strict)
+        files = await in_thread(session, lambda go_on: self._index.files(), "the reading of an index of checkpoints")
+        if not files:
+            return None
+        with _naming_the_one_before(files):
+            return await session.restore(files[-1], variables=self._variables, strict=strict)
 
     def save_blocking(self, session: BlockingSession, step: int | None = None) -> Path:
         """As `save`. Blocks the calling thread."""
@@ -129,8 +135,11 @@ class Saver:
 
     def restore_latest_blocking(self, session: BlockingSession, *, strict: bool = True) -> CheckpointHeader | None:
         """As `restore_latest`. Blocks the calling thread."""
-        path = _last(self._index)
-        return None if path is None else session.restore(path, variables=self._variables, strict=strict)
+        files = self._index.files()
+        if not files:
+            return None
+        with _naming_the_one_before(files):
+            return session.restore(files[-1], variables=self._variables, strict=strict)
 
     def _saving(self, session: Session | BlockingSession, step: int | None) -> Saving:
         listed = partial(self._written, next(self._saves))
@@ -141,6 +150,12 @@ class Saver:
         self._index.add(path, self._begun, self._keep, self._every)
 
 
-def _last(index: CheckpointIndex) -> Path | None:
-    files = index.files()
-    return files[-1] if files else None
+@contextmanager
+def _naming_the_one_before(files: list[Path]) -> Generator[None]:
+    """Has an error about the last of `files` say how to go on: an older one is never taken without being asked for."""
+    try:
+        yield
+    except CheckpointFileError as error:
+        if len(files) < 2:
+            raise
+        raise CheckpointFileError(f"{error}\n  remove it, and {files[-2].name!r} is the latest") from error

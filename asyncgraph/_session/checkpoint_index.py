@@ -103,14 +103,20 @@ class CheckpointIndex:
                 content: Any = json.load(file)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, RecursionError) as error:
-            raise CheckpointFileError(f"cannot read {self._path!r}: {error}") from error
+        except OSError as error:
+            raise CheckpointFileError(f"cannot read {self._path!r}: {error.strerror}") from error
+        except (ValueError, RecursionError) as error:
+            raise self._corrupt(f"{error}") from error
         # Files are removed by their names here: no name leads out of the folder, or to what is no checkpoint.
         match content:
             case {"checkpoints": [*names]} if all(map(self._is_checkpoint, names)):
                 return cast("list[str]", names)
             case _:
-                raise CheckpointFileError(f"cannot read {self._path!r}: it is no list of checkpoints of {self._name!r}")
+                raise self._corrupt(f"it is no list of checkpoints of {self._name!r}")
+
+    def _corrupt(self, what: str) -> CheckpointFileError:
+        hint = "  remove it, and the file of the last step is the latest"
+        return CheckpointFileError(f"cannot read {self._path!r}: {what}\n{hint}")
 
     def _is_checkpoint(self, name: object) -> bool:
         return isinstance(name, str) and self._pattern.fullmatch(name) is not None

@@ -206,12 +206,30 @@ async def test_a_corrupt_index_is_an_error_and_removes_nothing(content: str, tmp
     await saved(Saver(folder), 1)
     (tmp_path / "model-1.safetensors").touch()
     (folder / "model-latest.json").write_bytes(content.encode("latin-1"))
-    with pytest.raises(CheckpointFileError, match="cannot read '.*model-latest.json'"):
+    with pytest.raises(CheckpointFileError, match="(?s)cannot read '.*model-latest.json'.*\n  remove it, and"):
         latest_checkpoint(folder)
     with pytest.raises(CheckpointFileError, match="cannot read '.*model-latest.json'"):
         await saved(Saver(folder, keep=1), 2)
     assert files_in(tmp_path) == ["model-1.safetensors", "run"]
     assert {*model(1)} < {*files_in(folder)}
+
+
+async def test_a_corrupt_checkpoint_is_an_error_that_says_how_to_go_on_from_the_one_before(tmp_path: Path) -> None:
+    saver = Saver(tmp_path)
+    await saved(saver, 1, 2)
+    (tmp_path / "model-2.safetensors").write_bytes(b"")
+    told = "is truncated.*\n  remove it, and 'model-1.safetensors' is the latest"
+    async with ag.Session(GRAPH) as session:
+        with pytest.raises(CheckpointFileError, match=told):
+            await saver.restore_latest(session)
+    with ag.BlockingSession(GRAPH) as session, pytest.raises(CheckpointFileError, match=told):
+        saver.restore_latest_blocking(session)
+
+    (tmp_path / "model-2.safetensors").unlink()
+    async with ag.Session(GRAPH) as session:
+        header = await saver.restore_latest(session)
+    assert header is not None
+    assert header.step == 1
 
 
 async def test_of_saves_that_overlap_the_latest_is_the_one_that_was_begun_last(tmp_path: Path) -> None:
