@@ -166,20 +166,19 @@ class Session:
     async def run_since(self, began: float, args: RunArgs[T]) -> RunValues[T]:
         """As `run`, for what was asked for at `began`, in `perf_counter`'s time; always as a run in flight."""
         try:
-            future = self.start_since(began, args)
+            taken = self.start_since(began, args).take()
         finally:
             del args  # What is raised keeps this frame.
-        try:
-            return await future.take()
-        finally:
-            del future  # It keeps what it raises, which keeps this frame.
+        return await taken
 
     def start_since(self, began: float, args: RunArgs[T]) -> PlainRunFuture[T]:
         """The run in flight that `run_since` awaits, with its first slice done."""
         future = self._start(args, began)
-        del args  # A user's frame that is kept leads back to this one.
-        self.host.turn.do(future.slice)
-        return future
+        try:
+            self.host.turn.do(future.slice)
+            return future
+        finally:
+            del args, future  # A user's frame that is kept leads back to this one.
 
     def start_hooked(
         self, args: RunArgs[T], began: float, hooks: SessionHooks, early: bool = False

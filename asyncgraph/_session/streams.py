@@ -163,6 +163,8 @@ class RunMap(_Stream[RunValues[T]], Generic[T]):
             StopAsyncIteration: all runs are done and taken, or the map is closed.
             BaseException: what ended a run, or what the source raised, at once. The runs in flight have been ended.
         """
+        run: RunFuture[T] | None = None
+        waits_for: list[asyncio.Future[Any]] = []
         try:
             while True:
                 self._fill()
@@ -170,7 +172,7 @@ class RunMap(_Stream[RunValues[T]], Generic[T]):
                 if run is not None:
                     self._runs.remove(run)
                     return run.result()
-                waits_for: list[asyncio.Future[Any]] = [*self._runs]
+                waits_for = [*self._runs]
                 if self._next is not None:
                     waits_for.append(self._next)
                 if not waits_for:
@@ -179,6 +181,8 @@ class RunMap(_Stream[RunValues[T]], Generic[T]):
         except BaseException:
             await self.aclose()
             raise
+        finally:
+            del run, waits_for  # As in `RunStream`.
         raise StopAsyncIteration
 
     async def aclose(self) -> None:
