@@ -222,8 +222,8 @@ async def test_a_corrupt_checkpoint_is_an_error_that_says_how_to_go_on_from_the_
     async with ag.Session(GRAPH) as session:
         with pytest.raises(CheckpointFileError, match=told):
             await saver.restore_latest(session)
-    with ag.BlockingSession(GRAPH) as session, pytest.raises(CheckpointFileError, match=told):
-        saver.restore_latest_blocking(session)
+    with ag.BlockingSession(GRAPH) as blocking, pytest.raises(CheckpointFileError, match=told):
+        await asyncio.to_thread(saver.restore_latest_blocking, blocking)
 
     (tmp_path / "model-2.safetensors").unlink()
     async with ag.Session(GRAPH) as session:
