@@ -24,6 +24,7 @@ from ._graph.variable import Variable, may_be
 from .errors import SpecError, SpecTypeError
 from .gradients import stop_gradient
 from .ops._build import as_nodes, build, build_several
+from .ops._params import as_int
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -123,8 +124,9 @@ def softmax_cross_entropy(logits: Operand, labels: Operand) -> Node:
             have to wait for the device to find out, the loss is NaN.
     """
     logits, labels = as_nodes("softmax_cross_entropy", (logits, labels))
+    logits = _as_floats(logits)
     if _are_classes(logits, labels):
-        return build_several("softmax_cross_entropy", (_as_floats(logits), labels))[0]
+        return build_several("softmax_cross_entropy", (logits, labels))[0]
     _check_same_shape("softmax_cross_entropy", logits, labels)
     shifted = _shifted(logits, -1)
     normalizer = ops.log(ops.sum(ops.exp(shifted), axis=-1))
@@ -145,6 +147,7 @@ def sigmoid_cross_entropy(logits: Operand, labels: Operand) -> Node:
         SpecError: the shapes do not fit.
     """
     logits, labels = as_nodes("sigmoid_cross_entropy", (logits, labels))
+    logits = _as_floats(logits)
     _check_same_shape("sigmoid_cross_entropy", logits, labels)
     chances = ops.astype(labels, logits.dtype or ops.float64, copy=False)
     # Subtracted first, large numbers cancel, and what is left is exact.
@@ -158,6 +161,7 @@ def mean_squared_error(predictions: Operand, targets: Operand) -> Node:
         SpecError: the shapes do not fit, or the rank is not known.
     """
     predictions, targets = as_nodes("mean_squared_error", (predictions, targets))
+    predictions = _as_floats(predictions)
     _check_same_shape("mean_squared_error", predictions, targets)
     squares = ops.square(predictions - ops.astype(targets, predictions.dtype or ops.float64, copy=False))
     rank = _rank("mean_squared_error", squares)
@@ -234,20 +238,25 @@ def batch_norm(
 
     Raises:
         SpecError: the rank of `x` is not known, or `axis` is out of its bounds.
-        SpecTypeError: `training` is no bool.
+        SpecTypeError: `training` is no bool, `axis` no int, or in training `mean` or `variance` is no variable.
+        ValueError: `momentum` is not from 0 to 1.
     """
     (x,) = as_nodes("batch_norm", (x,))
-    rank = _rank("batch_norm", x)
+    rank, axis = _rank("batch_norm", x), as_int("batch_norm", "axis", axis)
+    if not 0.0 <= momentum <= 1.0:
+        raise ValueError(f"batch_norm: momentum={momentum!r}: give a number from 0 to 1")
     if not -rank <= axis < rank:
         raise SpecError(f"batch_norm: axis={axis!r} is out of the bounds of {x!r}")
     others = tuple([one for one in range(rank) if one != axis % rank])
     behind = rank - axis % rank - 1
     if _is_training("batch_norm", training):
+        _check_move(mean, variance)
         batch_mean = ops.mean(x, axis=others, keepdims=True)
         centred = x - batch_mean
         batch_variance = ops.mean(ops.square(centred), axis=others, keepdims=True)
+        # From where another use in the same run has moved them: each from where they were would take them too far.
         moves = [
-            moved.assign_add((ops.squeeze(batch, others) - moved) * (1.0 - momentum))
+            moved.assign_add((ops.squeeze(batch, others) - moved.current()) * (1.0 - momentum))
             for moved, batch in ((mean, batch_mean), (variance, batch_variance))
         ]
         # Gradients use the root, too: so a run for them alone, of a loss that is linear in the value, moves as well.
@@ -258,6 +267,15 @@ def batch_norm(
         root = ops.sqrt(_with_axes(variance, behind) + epsilon)
     normal = centred * (ops.reciprocal(root) if scale is None else _with_axes(scale, behind) / root)
     return normal if offset is None else normal + _with_axes(offset, behind)
+
+
+def _check_move(*averages: object) -> None:
+    for one in averages:
+        if not isinstance(one, Variable):
+            raise SpecTypeError(
+                f"batch_norm: in training mean and variance are variables, and not {one!r}\n"
+                "  write ag.variable(np.zeros(size), trainable=False), and ones for the variance"
+            )
 
 
 def _with_axes(vector: Operand, count: int) -> Node:

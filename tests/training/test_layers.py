@@ -173,6 +173,25 @@ async def test_batch_norm_has_the_gradient_of_the_batch_s_own_mean_and_variance(
     np.testing.assert_allclose(found[2], weights.sum(axis=0), rtol=1e-12)
 
 
+async def test_batch_norm_used_twice_in_a_run_moves_the_averages_one_step_after_the_other() -> None:
+    with ag.Graph() as graph:
+        mean, variance = moments(1)
+        made = [nn.batch_norm(np.full((2, 1), x), mean, variance, training=True, momentum=0.25) for x in (8.0, 16.0)]
+
+    _, (_, *moved) = await runs(graph, [made, mean, variance], [None] * 2)
+    np.testing.assert_allclose(moved, [[6.0 * 0.25 + 16.0 * 0.75], [0.25**2]], rtol=1e-12)
+
+
+def test_batch_norm_says_what_it_cannot_move() -> None:
+    with ag.Graph():
+        with pytest.raises(ag.errors.SpecTypeError, match="in training mean and variance are variables"):
+            nn.batch_norm(np.ones((2, 2)), np.zeros(2), np.ones(2), training=True)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(ValueError, match="momentum=1.5: give a number from 0 to 1"):
+            nn.batch_norm(np.ones((2, 2)), *moments(2), training=True, momentum=1.5)
+        with pytest.raises(ag.errors.SpecTypeError, match=r"axis takes ints, not 1\.5"):
+            nn.batch_norm(np.ones((2, 2)), *moments(2), training=True, axis=1.5)  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize("axis", [2, -3])
 def test_batch_norm_has_an_axis(axis: int) -> None:
     with ag.Graph(), pytest.raises(ag.errors.SpecError, match=f"axis={axis} is out of the bounds"):

@@ -160,6 +160,17 @@ async def test_mean_squared_error_has_a_number_for_each_row() -> None:
     assert of_a_vector.tolist() == [9.0, 4.0]
 
 
+@pytest.mark.parametrize(
+    "loss", [nn.mean_squared_error, nn.sigmoid_cross_entropy, nn.softmax_cross_entropy], ids=lambda one: one.__name__
+)
+async def test_whole_predictions_do_not_make_whole_numbers_of_labels(loss: Callable[..., ag.Node]) -> None:
+    labels = np.array([[0.25, 0.75]])
+    with ag.Graph() as graph:
+        whole, real = loss(np.array([[1, 2]]), labels), loss(np.array([[1.0, 2.0]]), labels)
+    found, expected = await run(graph, [whole, real])
+    np.testing.assert_array_equal(found, expected)
+
+
 LOSSES: dict[str, Callable[[ag.Node, ag.Node], ag.Node]] = {
     "mean_squared_error": nn.mean_squared_error,
     "sigmoid_cross_entropy": nn.sigmoid_cross_entropy,
