@@ -61,6 +61,7 @@ class Optimizer(ABC):
 
     Raises:
         ValueError: a number is out of its bounds.
+        SpecError, SpecTypeError: a node is no learning rate, but an array, or not of real numbers.
     """
 
     learning_rate: Rate | Callable[[Variable], Rate]
@@ -73,8 +74,8 @@ class Optimizer(ABC):
 
     def __post_init__(self) -> None:
         self.name = self.name or type(self).__name__
-        if not isinstance(self.learning_rate, Node) and not callable(self.learning_rate):
-            self.learning_rate = _within("learning_rate", self.learning_rate, inf)
+        if not callable(self.learning_rate):
+            self.learning_rate = _checked_rate(self.learning_rate)
 
     def minimize(
         self,
@@ -133,14 +134,18 @@ class Optimizer(ABC):
         Raises:
             GradientError: there is no pair, or one has no gradient; the message names the variable.
             SpecError: a variable is there twice (add its gradients up), or a gradient has not its shape.
-            SpecTypeError: there is something else than a variable of real numbers, and a gradient of its dtype.
+            SpecTypeError: there is something else than a variable of real numbers, and a gradient of its dtype; or
+                `step` is no variable.
         """
         checked = _checked(list(pairs))
+        if step is not None and not isinstance(step, Variable):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+            raise SpecTypeError(f"step takes a variable, such as ag.global_step(), not {step!r}")
         graph = checked[0][1].graph
         iterations = self.iterations(graph)
         with graph, name_scope(self.name):
             count = iterations.assign_add(1)
-            rate = self.learning_rate(iterations) if callable(self.learning_rate) else self.learning_rate
+            rate = self.learning_rate
+            rate = _checked_rate(rate(iterations)) if callable(rate) else rate
             steps = [count] if step is None else [count, step.assign_add(1)]
             updates = [self.update(one, gradient, _in_dtype_of(one, rate), count) for gradient, one in checked]
             return group(*updates, *steps, name=name or "step")
@@ -375,6 +380,18 @@ def _within(name: str, value: object, bound: float) -> float:
     return float(value)
 
 
+def _checked_rate(rate: object) -> Rate:
+    if not isinstance(rate, Node):
+        return _within("learning_rate", rate, inf)
+    if rate.dtype is not None and rate.dtype.kind not in "fiu":
+        raise SpecTypeError(f"a learning rate is a real number, not {rate!r}")
+    if rate.ndim not in (None, 0):
+        raise SpecError(
+            f"a learning rate is one number, and {rate!r} is an array\n  built at: {rate.site or 'unknown'}"
+        )
+    return rate
+
+
 def _is_real(node: Node) -> bool:
     return node.dtype is not None and node.dtype.kind == "f"
 
@@ -407,6 +424,8 @@ def _checked(pairs: Sequence[tuple[Node | None, Variable]]) -> list[Pair]:
         raise GradientError(f"no gradient for {', '.join(map(repr, missing))}: leave out what is not to be changed")
     checked = [(cast(Node, gradient), one) for gradient, one in pairs]
     for gradient, one in checked:
+        if not isinstance(gradient, Node):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+            raise SpecTypeError(f"the gradient of {one!r} is {gradient!r}, and no node: write ag.constant(gradient)")
         if gradient.dtype != one.dtype:
             raise SpecTypeError(f"the gradient of {one!r} is {gradient!r}: write ops.astype(gradient, '{one.dtype}')")
         if not may_be(gradient.shape, one.shape):

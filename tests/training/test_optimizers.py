@@ -440,6 +440,30 @@ def test_a_gradient_has_the_dtype_and_the_shape_of_its_variable() -> None:
             SGD(0.1).apply_gradients([(ag.constant(np.ones(1, "float32")), w)])
 
 
+def test_a_gradient_is_a_node_and_what_counts_steps_is_a_variable() -> None:
+    with ag.Graph():
+        w = ag.variable(1.0)
+        with pytest.raises(ag.errors.SpecTypeError, match=r"no node: write ag\.constant\(gradient\)"):
+            SGD(0.1).apply_gradients([(1.0, w)])  # pyright: ignore[reportArgumentType]  # what is tested
+        with pytest.raises(ag.errors.SpecTypeError, match=r"step takes a variable, such as ag\.global_step\(\), not 3"):
+            SGD(0.1).minimize(w * w, step=3)  # pyright: ignore[reportArgumentType]  # what is tested
+
+
+@pytest.mark.parametrize("by_function", [False, True])
+def test_a_learning_rate_is_one_real_number(by_function: bool) -> None:
+    with ag.Graph():
+        w = ag.variable(np.ones(3))
+        for rate, error in (
+            (ag.constant(np.ones(3)), ag.errors.SpecError),
+            (ag.constant(1j), ag.errors.SpecTypeError),
+            (ag.constant(True), ag.errors.SpecTypeError),
+        ):
+            with pytest.raises(error, match="^a learning rate is "):
+                SGD((lambda _, rate=rate: rate) if by_function else rate).minimize(ops.sum(w))
+    with ag.Graph(), pytest.raises(ValueError, match="learning_rate=-1: give a number"):
+        SGD(lambda _: -1).minimize(ag.variable(1.0) * 2.0)
+
+
 SETTINGS: dict[str, Callable[[], object]] = {
     "learning_rate": lambda: SGD(-0.1),
     "momentum": lambda: Momentum(0.1, 1.0),
