@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from math import pi
+from math import inf, pi
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,8 +31,10 @@ def exponential_decay(
     """`rate` at step 0, multiplied by `decay_rate` every `decay_steps` steps: smoothly, or at once with `staircase`.
 
     Raises:
-        ValueError: `decay_steps` is not positive.
+        ValueError: `decay_steps` is not positive, or `decay_rate` is negative.
     """
+    if not decay_rate >= 0:
+        raise ValueError(f"decay_rate={decay_rate!r}: give a number that is not negative")
     done = _float(step) / _positive("decay_steps", decay_steps)
     return rate * decay_rate ** (ops.floor(done) if staircase else done)
 
@@ -55,7 +57,7 @@ def piecewise_constant(step: Node, boundaries: Sequence[float], rates: Sequence[
     Raises:
         ValueError: the boundaries do not increase, or `rates` does not have one more than they are.
     """
-    if len(rates) != len(boundaries) + 1 or any(b <= a for a, b in pairwise(boundaries)):
+    if len(rates) != len(boundaries) + 1 or not all(a < b for a, b in pairwise([-inf, *boundaries])):
         raise ValueError(
             f"piecewise_constant: boundaries {boundaries!r} and rates {rates!r}\n"
             "  give boundaries that increase, and one more rate than there are boundaries"

@@ -41,8 +41,9 @@ class SessionConfig:
             open; `None` leaves the process as it is. Never chosen by load: NumPy rounds by it.
         plan_cache_size: plans that are kept; the oldest go first.
         seed: what random numbers are drawn from, together with the number of the run: with the same seed, the same
-            runs in the same order draw the same numbers, and variables begin with the same, whichever run needs them
-            first; `None` is another seed for each session, but for ops that have a seed of their own.
+            runs, one after the other in the same order, draw the same numbers; and variables begin with the same,
+            whichever run needs them first. `None` is another seed for each session, but for ops that have a seed of
+            their own.
 
     Raises:
         ValueError: a number is none, or too small.

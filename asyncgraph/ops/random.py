@@ -2,7 +2,9 @@
 
 Each node draws from a stream of its own: that of the counter-based generator Philox, whose key is a hash of the seed of
 the session (`SessionConfig.seed`, or `RunOptions.seed` for one run), the number of the run, and the name of the node;
-or, in place of the name, its `seed`. So what else runs, in which order, and on how many threads changes nothing.
+or, in place of the name, its `seed`. So what else a run computes, in which order, and on how many threads changes
+nothing. Runs that draw are numbered as they begin: one after the other in the order of the calls; but of those that are
+in flight together the scheduler may begin any first, so that what one of them is to draw takes a `RunOptions.seed`.
 First values of variables are of no run: they depend on the seed of the session alone, and on the names.
 Without a seed of its own, a node draws something else once it has another name: give `name=` or `seed=` if that
 matters. Nodes with one `seed` draw the same; and if nobody chose a seed for the session or the run, they draw the same

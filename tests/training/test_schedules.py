@@ -67,6 +67,8 @@ MISTAKES: dict[str, Callable[[ag.Node], ag.Node]] = {
     "decay_steps=-1": lambda step: schedules.cosine_decay(step, 0.1, -1),
     "steps=nan": lambda step: schedules.warm_up(step, 0.1, float("nan")),
     "boundaries [1, 1]": lambda step: schedules.piecewise_constant(step, [1, 1], [0.1, 0.2, 0.3]),
+    "decay_rate=-0.5": lambda step: schedules.exponential_decay(step, 0.1, 10, -0.5),
+    "boundaries [nan]": lambda step: schedules.piecewise_constant(step, [float("nan")], [0.1, 0.2]),
     "boundaries [1]": lambda step: schedules.piecewise_constant(step, [1], [0.1]),
 }
 
