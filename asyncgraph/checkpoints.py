@@ -22,7 +22,8 @@ from ._session.blocking import BlockingSession
 from ._session.checkpoint_file import CheckpointHeader as CheckpointHeader
 from ._session.checkpoint_file import CheckpointReader
 from ._session.checkpoint_index import CheckpointIndex
-from ._session.saving import Chosen, FilePath, Saving, in_thread, save, save_here
+from ._session.in_thread import in_thread
+from ._session.saving import Chosen, FilePath, Saving, save, save_here
 from ._session.session import Session
 from .errors import CheckpointError, CheckpointFileError
 

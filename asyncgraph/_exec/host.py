@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import AbstractEventLoop
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Semaphore
 from typing import Final, final
@@ -25,7 +27,8 @@ class Host:
         calls: threads for user ops.
         cores: held by any of these threads while it runs a kernel that is not cheap; as many as workers.
         counters: what has happened, for `statistics()`.
-        abandoned: calls that no run waits for any more, by the name of their node.
+        abandoned: calls that no run waits for any more, with the name of their node.
+        errands: what is done in threads besides runs, with what it is called.
     """
 
     def __init__(
@@ -39,7 +42,8 @@ class Host:
         self.cores: Final = Semaphore(workers)
         self.counters: Final = Counters()
         self.abandoned: Final[dict[object, str]] = {}
-        self._drained: list[asyncio.Future[None]] = []
+        self.errands: Final[dict[object, str]] = {}
+        self._waiters: Final[list[asyncio.Future[None]]] = []
 
     def abandon(self, call: object, name: str) -> None:
         """Notes that nobody waits for a call any more. On the loop."""
@@ -48,18 +52,37 @@ class Host:
     def returned(self, call: object) -> None:
         """Notes that an abandoned call has returned. On the loop."""
         self.abandoned.pop(call, None)
-        if not self.abandoned:
-            for waiter in self._drained:
+        self._tell_waiters()
+
+    @contextmanager
+    def errand(self, name: str) -> Generator[None]:
+        """While the caller is in it, closing waits for it, and calls it `name`. On the loop."""
+        key = object()
+        self.errands[key] = name
+        try:
+            yield
+        finally:
+            del self.errands[key]
+            self._tell_waiters()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether there is something to be waited for that is no run."""
+        return bool(self.abandoned or self.errands)
+
+    async def wait_until_idle(self) -> None:
+        """Waits until every abandoned call has returned, and no errand is left."""
+        while self.is_busy:
+            waiter = self.loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def _tell_waiters(self) -> None:
+        if self._waiters and not self.is_busy:
+            for waiter in self._waiters:
                 if not waiter.done():
                     waiter.set_result(None)
-            self._drained.clear()
-
-    async def wait_for_abandoned(self) -> None:
-        """Waits until every abandoned call has returned."""
-        while self.abandoned:
-            waiter = self.loop.create_future()
-            self._drained.append(waiter)
-            await waiter
+            self._waiters.clear()
 
 
 @final

@@ -16,7 +16,8 @@ import numpy as np
 from .._graph.building import global_step
 from .._session.args import RunArgs, RunOptions
 from .._session.hook import Hook, RunContext
-from .._session.saving import FilePath, in_thread
+from .._session.in_thread import in_thread
+from .._session.saving import FilePath
 from .tensors import Tensors, labelled
 from .timer import Clock, Timer
 

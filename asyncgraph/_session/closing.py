@@ -51,12 +51,12 @@ async def _drain(host: Host, runs: RunsInFlight) -> CancelledError | None:
     cancelled: CancelledError | None = None
     late = host.loop.call_later(_SLOW_S, partial(_name_what_is_left, host, runs))
     try:
-        while runs or host.abandoned:
+        while runs or host.is_busy:
             try:
                 # An anyio scope cancels again in every turn of the loop, unless it is told to wait.
                 with CancelScope(shield=cancelled is not None):
                     await runs.wait_until_none(host.loop)
-                    await host.wait_for_abandoned()
+                    await host.wait_until_idle()
             except CancelledError as error:
                 if cancelled is None:
                     cancelled = error
@@ -67,5 +67,9 @@ async def _drain(host: Host, runs: RunsInFlight) -> CancelledError | None:
 
 
 def _name_what_is_left(host: Host, runs: RunsInFlight) -> None:
-    names = [*host.abandoned.values(), *[repr(future) for future in (*runs.hooked, *runs.futures)]]
+    names = [
+        *host.abandoned.values(),
+        *host.errands.values(),
+        *[repr(future) for future in (*runs.hooked, *runs.futures)],
+    ]
     _log.warning("closing the session waits for: %s", ", ".join(names))

@@ -215,6 +215,17 @@ class Engine:
         given = [one.value if isinstance(one, FedArray) else one for one in values]
         return refed(args, dict(zip(args.feeds, given, strict=True)))
 
+    def copies(self, args: RunArgs[Any]) -> dict[Variable, Any]:
+        """Copies of the values that are fed for variables, as these hold them.
+
+        Raises:
+            RunArgsError: something else is fed, or a value does not fit.
+        """
+        nodes = self._fed_nodes(args.feeds)
+        _check_variables(nodes)
+        values, _ = FeedBinder(nodes, self._fed_on(args)).bind(tuple(args.feeds.values()), copy=True)
+        return {one: value for one, value in zip(nodes, values, strict=True) if isinstance(one, Variable)}
+
     def _plan(
         self,
         fetches: list[Node],

@@ -8,21 +8,15 @@ is what the variables hold from then on: a copy would be one more of the whole s
 from __future__ import annotations
 
 import os
-from asyncio import CancelledError, Future, wait
 from collections.abc import Callable, Collection, Iterable, Mapping
-from concurrent.futures import Future as ThreadFuture
-from contextvars import copy_context
 from functools import partial
 from operator import index
 from pathlib import Path
-from threading import Event
-from typing import TYPE_CHECKING, Final, TypeVar, cast, final
+from typing import TYPE_CHECKING, Final, cast, final
 
 import numpy as np
 
-from .._exec.calls import current_call
-from .._exec.notes import forget_values, trim_traceback
-from .._exec.waiting import wait_shielded
+from .._exec.notes import forget_values
 from .._graph.graph import Graph
 from .._graph.variable import Variable, may_be
 from .._plan.compiler import no_checkpoint
@@ -31,21 +25,19 @@ from ..abc import Array
 from ..errors import CheckpointError, CheckpointMismatchError, CheckpointTypeError
 from .checkpoint_file import CheckpointHeader, CheckpointReader, Source, write_checkpoint
 from .engine import Engine
+from .in_thread import GoOn, in_thread
+from .replacing import commit, commit_here, placed
 from .store import State
-from .transaction import Transaction, parent_in
 
 if TYPE_CHECKING:
     from .blocking import BlockingSession
     from .session import Session
 
-T = TypeVar("T")
 FilePath = str | os.PathLike[str]
 Target = FilePath | Callable[[int | None], str]
 """The path of a file; or what gives it, made absolute, once the step is known."""
 Chosen = Collection[Variable | str] | Mapping[str, Variable | str]
 """Some variables, by themselves or by name; or, in a mapping, by the names that a file has for them."""
-GoOn = Callable[[], None]
-"""What blocks for long calls it now and then: it raises if nobody wants the outcome any more."""
 
 
 @final
@@ -141,7 +133,7 @@ class Restoring:
         with CheckpointReader(self._path) as file:
             self._check(file.header)
             wanted = [pair for pair in self._wanted.items() if pair[0] in file.header.tensors]
-            return file.header, {one: self._placed(one, file.read(name, go_on)) for name, one in wanted}
+            return file.header, {one: placed(self._engine, one, file.read(name, go_on)) for name, one in wanted}
 
     def _check(self, header: CheckpointHeader) -> None:
         """Raises if the checkpoint does not fit the variables, with all that does not."""
@@ -163,13 +155,6 @@ class Restoring:
             raise CheckpointMismatchError(
                 "\n".join([f"the checkpoint {self._path!r} does not fit the variables of the graph:", *lines, hint])
             )
-
-    def _placed(self, variable: Variable, array: np.ndarray[tuple[int, ...], np.dtype[np.generic]]) -> Array:
-        home = self._engine.placer(variable.requested_device)
-        if home.on_host:
-            array.flags.writeable = False
-            return array
-        return home.now(partial(home.backend.to_device, array, home.device))
 
 
 def chosen(graph: Graph, variables: Chosen | None) -> dict[str, Variable]:
@@ -224,17 +209,9 @@ async def save(session: Session, saving: Saving) -> Path:
 
 
 async def restore(session: Session, restoring: Restoring) -> CheckpointHeader:
-    """Has the variables hold what the checkpoint has, all of them at once or none."""
+    """As `Restoring.read`, and then has the variables hold it, all of them at once or none."""
     header, state = await in_thread(session, restoring.read, "the reading of a checkpoint")
-    host = session.host
-    granted: Future[None] = host.loop.create_future()
-    transaction = Transaction(session.store, parent_in(copy_context(), session.store), None)
-    try:
-        if not transaction.enter_to_replace(state, partial(host.mailbox.post, partial(_tell, granted))):
-            await granted
-        transaction.commit()
-    finally:
-        transaction.end()
+    await commit(session, state, "the restoring of a checkpoint")
     return header
 
 
@@ -253,69 +230,7 @@ def save_here(session: BlockingSession, saving: Saving) -> Path:
 
 def restore_here(session: BlockingSession, restoring: Restoring) -> CheckpointHeader:
     """As `restore`, in this thread."""
-    store, granted = session.store, Event()
     with session.in_use():
         header, state = restoring.read(no_checkpoint)
-        transaction = Transaction(store, parent_in(copy_context(), store), None)
-        try:
-            if not transaction.enter_to_replace(state, granted.set):
-                granted.wait()
-            transaction.commit()
-        finally:
-            transaction.end()
+        commit_here(session.store, state)
         return header
-
-
-async def in_thread(session: Session, work: Callable[[GoOn], T], name: str) -> T:
-    """What `work` gives, in a thread of the session for ops. Closing the session waits for it, and calls it `name`.
-
-    Cancelling ends `work` when it calls what it is given; it is waited for in any case.
-
-    Raises:
-        SessionError: the session cannot do anything, since it is closed, or another loop's.
-        BaseException: what `work` raises.
-    """
-    session.turn_with_time()  # Opens it.
-    host = session.host
-    over: Future[None] = host.loop.create_future()
-    outcome: ThreadFuture[T] = ThreadFuture()
-    stopped = Event()
-
-    call = partial(_do, work, partial(_check, stopped), outcome, partial(host.mailbox.post, partial(_tell, over)))
-    host.abandon(over, name)
-    host.calls.submit(call, at_once=current_call.get() is not None)
-    del work, call  # What is raised keeps this frame, and they a whole state.
-    try:
-        await wait([over])
-    except CancelledError:
-        stopped.set()
-        await wait_shielded([over])
-        raise
-    finally:
-        host.returned(over)
-    return outcome.result()
-
-
-@final
-class _Stopped(Exception):
-    """Nobody wants what is being done any more."""
-
-
-def _check(stopped: Event) -> None:
-    if stopped.is_set():
-        raise _Stopped
-
-
-def _do(work: Callable[[GoOn], T], go_on: GoOn, outcome: ThreadFuture[T], tell: Callable[[], None]) -> None:
-    try:
-        outcome.set_result(work(go_on))
-    except BaseException as error:
-        del work  # As before: frames of what is raised lead back to this one.
-        trim_traceback(error)
-        outcome.set_exception(error)
-    tell()
-
-
-def _tell(waiter: Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)

@@ -23,7 +23,7 @@ from .._graph.node import Node
 from .._graph.variable import Variable
 from .._plan.compiler import no_checkpoint
 from ..errors import SessionClosedError, SessionError, SessionLoopError
-from .args import Feeds, Fetches, RunArgs, RunOptions, as_args, to_initialize, to_store
+from .args import Feeds, Fetches, RunArgs, RunOptions, as_args, to_initialize
 from .checkpoint_file import CheckpointHeader
 from .closing import end_runs, end_threads
 from .config import SessionConfig
@@ -38,6 +38,7 @@ from .inflight import RunsInFlight
 from .inline import QueuedRun, Unfinished, run_in_turn, run_inline
 from .lives import SessionHooks
 from .prepared import PreparedRun
+from .replacing import replace
 from .saving import Chosen, FilePath, Restoring, Saving, restore, save
 from .statistics import SessionStatistics, statistics_of
 from .store import Store
@@ -313,14 +314,14 @@ class Session:
         await self.run_since(perf_counter(), to_initialize(wanted))
 
     async def replace(self, values: Mapping[Variable, object] | Mapping[str, object]) -> None:
-        """Assigns values to variables, by themselves or by name: all of them, or none. A run like any other.
+        """Assigns values to variables, by themselves or by name: all of them, or none. Cancelling changes nothing.
 
-        Values are copied; they are borrowed until this returns.
+        Values are copied, in a thread; they are borrowed until this returns.
 
         Raises:
             FeedError: a value does not fit its variable.
         """
-        await self.run_since(perf_counter(), to_store(values))
+        await replace(self, values)
 
     async def save(self, path: FilePath, *, variables: Chosen | None = None, step: int | None = None) -> Path:
         """Writes what was committed last to a checkpoint; gives its path. Runs go on meanwhile. See `checkpoints`.

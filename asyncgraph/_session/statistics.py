@@ -24,6 +24,7 @@ class SessionStatistics:
         user_calls: calls of user ops that returned.
         worker_threads, op_threads: threads that are alive.
         abandoned: the nodes whose calls no run waits for, and that have not returned.
+        errands: what is done in threads besides runs, such as the writing of a checkpoint.
     """
 
     runs_started: int
@@ -38,6 +39,7 @@ class SessionStatistics:
     worker_threads: int
     op_threads: int
     abandoned: tuple[str, ...]
+    errands: tuple[str, ...]
 
 
 def statistics_of(engine: Engine, runs: RunsInFlight, host: Host | None) -> SessionStatistics:
@@ -57,4 +59,5 @@ def statistics_of(engine: Engine, runs: RunsInFlight, host: Host | None) -> Sess
         worker_threads=0 if host is None else host.kernels.threads,
         op_threads=0 if host is None else host.calls.threads,
         abandoned=() if host is None else tuple(host.abandoned.values()),
+        errands=() if host is None else tuple(host.errands.values()),
     )

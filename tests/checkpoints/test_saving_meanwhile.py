@@ -157,8 +157,10 @@ async def test_closing_a_session_waits_for_a_checkpoint(tmp_path: Path) -> None:
     closing = asyncio.create_task(session.aclose())
     await turns(3)
     assert not closing.done()
+    assert (session.statistics().errands, session.statistics().abandoned) == (("the writing of a checkpoint",), ())
     gate.open()
     await closing
+    assert session.statistics().errands == ()
     assert versions(load_file(await saving).values()) == {0.0}
     for call in (session.save, session.restore):
         with pytest.raises(SessionClosedError):

@@ -54,7 +54,7 @@ async def open_host(budget_s: float = 500e-6, workers: int = 2, threads: int = 4
     try:
         yield host
     finally:
-        await host.wait_for_abandoned()
+        await host.wait_until_idle()
         for pool in (host.kernels, host.calls):
             pool.close()
             pool.join()

@@ -216,7 +216,7 @@ async def test_an_abandoned_call_is_named_until_it_returns_and_its_run_has_ended
         assert str(await run.error()) == "stopped"
         assert list(host.abandoned.values()) == ["stuck"]
         release.set()
-        await host.wait_for_abandoned()
+        await host.wait_until_idle()
         assert host.abandoned == {}
 
 
