@@ -243,21 +243,18 @@ def batch_norm(
     """
     (x,) = as_nodes("batch_norm", (x,))
     rank, axis = _rank("batch_norm", x), as_int("batch_norm", "axis", axis)
-    if not 0.0 <= momentum <= 1.0:
-        raise ValueError(f"batch_norm: momentum={momentum!r}: give a number from 0 to 1")
+    _check_momentum(momentum)
     if not -rank <= axis < rank:
         raise SpecError(f"batch_norm: axis={axis!r} is out of the bounds of {x!r}")
     others = tuple([one for one in range(rank) if one != axis % rank])
     behind = rank - axis % rank - 1
     if _is_training("batch_norm", training):
-        _check_move(mean, variance)
         batch_mean = ops.mean(x, axis=others, keepdims=True)
         centred = x - batch_mean
         batch_variance = ops.mean(ops.square(centred), axis=others, keepdims=True)
-        # From where another use in the same run has moved them: each from where they were would take them too far.
         moves = [
-            moved.assign_add((ops.squeeze(batch, others) - moved.current()) * (1.0 - momentum))
-            for moved, batch in ((mean, batch_mean), (variance, batch_variance))
+            _move(average, ops.squeeze(batch, others), momentum)
+            for average, batch in ((mean, batch_mean), (variance, batch_variance))
         ]
         # Gradients use the root, too: so a run for them alone, of a loss that is linear in the value, moves as well.
         with control_dependencies(moves):
@@ -269,13 +266,14 @@ def batch_norm(
     return normal if offset is None else normal + _with_axes(offset, behind)
 
 
-def _check_move(*averages: object) -> None:
-    for one in averages:
-        if not isinstance(one, Variable):
-            raise SpecTypeError(
-                f"batch_norm: in training mean and variance are variables, and not {one!r}\n"
-                "  write ag.variable(np.zeros(size), trainable=False), and ones for the variance"
-            )
+def _move(average: object, batch: Node, momentum: float) -> Node:
+    if not isinstance(average, Variable):
+        raise SpecTypeError(
+            f"batch_norm: in training mean and variance are variables, and not {average!r}\n"
+            "  write ag.variable(np.zeros(size), trainable=False), and ones for the variance"
+        )
+    # From where another use in the same run has moved it: two moves from one place would go too far.
+    return average.assign_add((batch - average.current()) * (1.0 - momentum))
 
 
 def _with_axes(vector: Operand, count: int) -> Node:
@@ -374,6 +372,11 @@ def _rank(what: str, x: Node) -> int:
 def _check_same_shape(what: str, x: Node, y: Node) -> None:
     if not may_be(x.shape, y.shape):
         raise SpecError(f"{what}: {x!r} and {y!r} have not the same shape, and nothing is broadcast here")
+
+
+def _check_momentum(momentum: float) -> None:
+    if not 0.0 <= momentum <= 1.0:
+        raise ValueError(f"batch_norm: momentum={momentum!r}: give a number from 0 to 1")
 
 
 def _is_training(what: str, training: object) -> bool:

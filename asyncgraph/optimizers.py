@@ -332,12 +332,16 @@ def clip_by_global_norm(gradients: Iterable[Node | None], max_norm: float | Node
 
     Raises:
         GradientError: there is no gradient.
+        SpecTypeError: one is not of real numbers.
         ValueError: `max_norm` is not positive.
     """
     listed = list(gradients)
     known = [one for one in listed if one is not None]
     if not known:
         raise GradientError("clip_by_global_norm: there is no gradient")
+    for one in known:
+        if not _is_real(one):
+            raise SpecTypeError(f"clip_by_global_norm: a gradient is of real numbers, such as float32, not {one!r}")
     if not isinstance(max_norm, Node) and not 0.0 < max_norm < inf:
         raise ValueError(f"clip_by_global_norm: max_norm={max_norm!r}: give a positive number")
     with name_scope("clip_by_global_norm"):
