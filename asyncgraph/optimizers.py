@@ -240,7 +240,7 @@ class Adam(Optimizer):
         beta1, beta2: how much is kept, from step to step, of the means of the gradient and of its square; from 0 to
             less than 1.
         epsilon: what the root is never smaller than. 0 is allowed, but an element whose gradient was always 0 is then
-            0 / 0.
+            0 / 0. In float16 1e-8 is 0, too: give 1e-4 there.
     """
 
     learning_rate: Rate | Callable[[Variable], Rate] = 1e-3
