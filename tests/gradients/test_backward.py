@@ -206,6 +206,15 @@ def test_no_node_is_built_to_broadcast_what_is_multiplied_anyway(x: ag.Node) -> 
     assert built == ["ones", "multiply", "divide_by_size", "cos", "multiply"]
 
 
+def test_the_gradient_of_a_mean_of_losses_is_one_multiple_of_what_the_loss_is_made_with() -> None:
+    with ag.Graph() as graph:
+        logits, labels = ag.placeholder("float32", (None, 10)), ag.placeholder("int64", (None,))
+        loss = ops.mean(ag.nn.softmax_cross_entropy(logits + 1.0, labels))
+        before = len(graph)
+        ag.gradients(loss, logits)
+    assert [node.op.name for node in graph.nodes[before:]] == ["ones", "divide_by_size", "output", "multiply"]
+
+
 def test_a_reshape_of_what_has_no_elements_is_undone() -> None:
     check_gradients(lambda x: ops.reshape(x, (-1,)), np.zeros((2, 0)), specs=["float64[n,0]"])
 

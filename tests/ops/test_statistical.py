@@ -82,6 +82,12 @@ def test_the_largest_of_no_rows_is_no_rows() -> None:
     assert same(run("max", np.zeros((0, 3)), axis=1), np.zeros(0))
 
 
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_a_mean_of_more_numbers_than_float32_can_count_is_numpys(keepdims: bool) -> None:
+    x = np.broadcast_to(np.float32(0.7), 2**24 + 3)
+    assert same(run("mean", x, keepdims=keepdims), np.mean(x, keepdims=keepdims))
+
+
 def test_means_over_an_axis_without_elements_are_nan_and_sums_zero() -> None:
     """AG-166: https://github.com/scikit-hep/awkward/issues/1320."""
     with warnings.catch_warnings():

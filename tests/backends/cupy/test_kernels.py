@@ -222,6 +222,13 @@ def test_elements_are_converted_before_they_are_added(dtype: str, wanted: str, c
         same(call("prod", array, dtype=np.dtype(wanted)), np.prod(array, dtype=wanted))
 
 
+@pytest.mark.parametrize("label", [-1, 3, 2**32])
+def test_the_loss_of_a_label_that_is_no_class_is_nan(label: int, call: Calling) -> None:
+    """NumPy's raises; here nobody waits to find out."""
+    losses, _ = call("softmax_cross_entropy", np.zeros((2, 3)), np.array([1, label]))
+    np.testing.assert_allclose(losses, [np.log(3), np.nan], rtol=1e-15)
+
+
 def test_many_booleans_are_multiplied_as_booleans(call: Calling) -> None:
     """Their sum would be 0 in a byte."""
     ones = np.ones(256, "bool")
