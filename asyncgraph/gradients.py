@@ -32,6 +32,9 @@ def gradients(
     and its dtype. What a value gives by being used twice, or broadcast, or by rows that are taken twice, adds up.
     Gradients are nodes like all others: they can be fed, fetched, and differentiated again.
 
+    To read a variable, also after an assignment, is to depend on the variable, and on nothing that was assigned to it;
+    the value of an assignment itself depends on what it assigns.
+
     No path leads through integers and booleans, nor through what is constant but for jumps, such as `floor`, `sign`
     and comparisons, nor through `stop_gradient`. So there is no gradient by what is only used cast to an integer.
 

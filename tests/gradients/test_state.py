@@ -39,6 +39,15 @@ def test_an_assignment_is_differentiated_by_what_it_assigns() -> None:
         assert values(ag.gradients(v.assign_sub(x * x), [x, v]), {x: 3.0}) == [-6.0, 1.0]
 
 
+def test_a_read_after_an_assignment_is_of_the_variable_and_not_of_what_was_assigned() -> None:
+    with ag.Graph():
+        v, x = ag.variable(5.0), ag.placeholder("float64", ())
+        with ag.control_dependencies([v.assign(x * 2)]):
+            by_variable, by_value = ag.gradients(v * v, [v, x])
+        assert by_value is None
+        assert values(by_variable, {x: 3.0}) == 12.0
+
+
 def test_descending_along_the_gradient_finds_the_smallest_value() -> None:
     with ag.Graph() as graph:
         v = ag.variable([5.0, -3.0])
