@@ -184,7 +184,7 @@ class NodeCancelledError(AsyncGraphError):
 
 
 class HookCancelledError(AsyncGraphError):
-    """A hook raised CancelledError although its run was not cancelled; that error is the cause."""
+    """A hook raised CancelledError although nobody cancelled it or its run; that error is the cause."""
 
 
 class NanLossError(AsyncGraphError, ArithmeticError):

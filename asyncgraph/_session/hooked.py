@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 from .._exec.calls import CallScope, current_call
 from .._exec.notes import explain_hook, trim_traceback
 from .._graph.node import Node
-from ..errors import FetchError, HookCancelledError, RunArgsError
+from ..errors import FetchError, RunArgsError
 from .args import RunArgs, out_of_time, untyped_args
 from .delivery import RunFuture
 from .fetches import leaves_of, resolve
 from .future import PlainRunFuture
 from .hook import RunContext
-from .lives import Named, SessionHooks, named, settled, worse
+from .lives import Named, SessionHooks, named, not_cancelled, settled, worse
 from .merging import CALLER, Merging
 from .values import RunMetadata, RunValues
 
@@ -203,8 +203,7 @@ class HookedRunFuture(RunFuture[T]):
         except CancelledError as error:
             if self._is_told_to_end():
                 raise
-            own = HookCancelledError(f"{who} raised CancelledError in {method}, but its run was not cancelled")
-            raise own from error
+            raise not_cancelled(who, method, "its run was not cancelled") from error
         except BaseException as error:
             explain_hook(error, f"{who} failed in {method}")
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 from contextvars import copy_context
 from functools import partial
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from .._exec.calls import CallScope, current_call, drive
 from .._exec.notes import add_failure_line, explain_hook
 from .._graph.graph import Graph
-from ..errors import SessionError
+from ..errors import HookCancelledError, SessionError
 from .hook import Hook, StopSwitch
 
 if TYPE_CHECKING:
@@ -110,6 +111,11 @@ class SessionHooks:
         context.run(current_call.set, scope)
         try:
             await drive(settled(call), context)
+        except CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise not_cancelled(who, method, "nobody cancelled it") from error
         except BaseException as error:
             explain_hook(error, f"{who} failed in {method}")
             raise
@@ -129,6 +135,11 @@ async def settled(call: Callable[[], Any]) -> Any:
     except StopIteration as error:
         raise RuntimeError("a hook raised StopIteration\n  to stop a session, call context.request_stop()") from error
     return await result if inspect.isawaitable(result) else result
+
+
+def not_cancelled(who: str, method: str, told: str) -> HookCancelledError:
+    """What a hook raises instead of a CancelledError that came of itself: whoever got that would think it was meant."""
+    return HookCancelledError(f"{who} raised CancelledError in {method}, but {told}")
 
 
 def worse(error: BaseException | None, other: BaseException, where: str) -> BaseException:

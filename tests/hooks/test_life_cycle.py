@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import asyncgraph as ag
-from asyncgraph.errors import RunArgsError, SessionError
+from asyncgraph.errors import HookCancelledError, RunArgsError, SessionError
 
-from .recorder import Calls, Recorder, names, of_runs, raising, square
+from ..session.gates import AsyncGate
+from .recorder import Calls, Recorder, at, names, of_runs, raising, square
 
 
 async def test_a_session_s_hooks_live_from_its_beginning_to_its_end() -> None:
@@ -285,3 +286,27 @@ async def test_a_blocking_session_says_that_it_calls_no_hooks() -> None:
             session.run(y, {x: [2.0]}, ag.RunOptions(hooks=None))
 
     await asyncio.to_thread(ask)
+
+
+@pytest.mark.parametrize("kind", [ag.Session, ag.MonitoredSession])
+@pytest.mark.parametrize("method", ["begin", "after_create_session", "end"])
+async def test_a_hook_s_own_cancelled_error_in_its_life_cancels_nobody(kind: Any, method: str) -> None:
+    graph, x, y = square()
+    hook = Recorder("A", [], None, **{method: raising(asyncio.CancelledError())})
+
+    async def use() -> None:
+        async with kind(graph, hooks=[hook]) as session:
+            await session.run(y, {x: [2.0]})
+
+    with pytest.raises(HookCancelledError, match=f"hooks.0. of the session raised CancelledError in {method}"):
+        await use()
+
+
+async def test_a_hook_whose_task_is_cancelled_in_its_life_passes_that_on() -> None:
+    graph, _, _ = square()
+    gate = AsyncGate()
+    entering = asyncio.ensure_future(ag.Session(graph, hooks=[Recorder("A", [], begin=at(gate))]).__aenter__())
+    await gate.has_begun()
+    entering.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await entering
