@@ -160,6 +160,9 @@ _ORDER: Final = "order of "
 """What the texts are called that stand beside the arrays. The last one has the name of an array behind it."""
 
 
+_NO_FOLDER: Final = "\n  make its folder before, or use a Saver, which does"
+
+
 @contextmanager
 def _errors(what: Literal["read", "write"], path: str) -> Generator[None]:
     try:
@@ -167,7 +170,8 @@ def _errors(what: Literal["read", "write"], path: str) -> Generator[None]:
     except (OSError, ValueError) as error:
         forget_values(error)
         reason = (error.strerror if isinstance(error, OSError) else None) or error
-        raise CheckpointFileError(f"cannot {what} the checkpoint {path!r}: {reason}") from error
+        hint = _NO_FOLDER if what == "write" and isinstance(error, FileNotFoundError) else ""
+        raise CheckpointFileError(f"cannot {what} the checkpoint {path!r}: {reason}{hint}") from error
 
 
 def _header(path: str, file: BufferedReader) -> CheckpointHeader:

@@ -60,6 +60,7 @@ class Hook(ABC):  # noqa: B024  # all methods may be left out, and none has to b
     The life of a session's hooks: `begin`, `after_create_session`, then runs, then `end`. Of each run:
     `before_run`, and then, if that returned, either `after_run` or `on_error`, whatever happens. `before_run` is
     called in the order of the hooks, a session's before a run's; `after_run`, `on_error` and `end` in the reverse.
+    Of a hook that is given to one run only these three are called: `before_run`, `after_run`, `on_error`.
 
     A method may be a coroutine function or a plain one. All are called on the event loop, so a plain one is to be
     short. The ContextVars that `before_run` sets are seen by the nodes of its run and by what is called after it,

@@ -122,7 +122,8 @@ def test_what_is_no_file_is_an_error(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
-    for path, told in ((tmp_path / "none" / "model", "No such file"), (tmp_path, "it is no regular file")):
+    missing = r"No such file or directory\n  make its folder before, or use a Saver"
+    for path, told in ((tmp_path / "none" / "model", missing), (tmp_path, "it is no regular file")):
         with pytest.raises(CheckpointFileError, match=f"cannot write the checkpoint '.*': {told}"):
             write(path, {"w": np.ones(3)})
     assert [*tmp_path.iterdir()] == []
