@@ -10,7 +10,7 @@ import numpy as np
 
 from ..errors import GraphError, GraphFinalizedError, NodeNotFoundError, SpecTypeError
 from .node import Node, Scalar
-from .op import CONSTANT, NO_PARAMS, VARIABLE, Op, Params, op_named
+from .op import CONSTANT, NO_PARAMS, RANDOM_OPS, VARIABLE, Op, Params, op_named
 from .rules.infer import infer_spec
 from .scopes import current_scope, enter_graph, leave_scope
 from .sites import RawSite, Site, calling_site
@@ -30,7 +30,7 @@ class Graph:
     but its constants, and may be pickled.
     """
 
-    __slots__ = ("__weakref__", "_by_name", "_counts", "_finalized", "_lock", "_nodes", "_variables")
+    __slots__ = ("__weakref__", "_by_name", "_counts", "_finalized", "_lock", "_nodes", "_variables", "draws")
 
     def __init__(self) -> None:
         self._nodes: Final[list[Node]] = []
@@ -39,6 +39,8 @@ class Graph:
         # For each name that was asked for, how many nodes have it or it with a number behind.
         self._counts: Final[dict[str, int]] = {}
         self._finalized = False
+        # Whether one of the nodes draws random numbers: then sessions number their runs.
+        self.draws = False
         self._lock: Final = Lock()
 
     def __enter__(self) -> Graph:
@@ -199,6 +201,8 @@ class Graph:
             inputs = cast("tuple[Node, ...]", operands)  # one tuple to keep, not two
         kind = Node if op is not VARIABLE else Variable
         node = kind(self, len(self._nodes), op, operands, inputs, params, after, spec, device, name, site)
+        if op in RANDOM_OPS:
+            self.draws = True
         if op is VARIABLE:
             self._variables.append(cast("Variable", node))
         self._by_name[name] = node

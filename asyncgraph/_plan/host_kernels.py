@@ -17,11 +17,14 @@ from ..errors import SpecError, SpecTypeError
 
 def _assignment(node: Node) -> Callable[..., Any]:
     """Hands the value on; looks at it, if what it is was not known when the node was built."""
+    return _same if is_known_to_fit(node) else partial(_fitting, node.spec)
+
+
+def is_known_to_fit(node: Node) -> bool:
+    """Whether what a node assigns is known to have the dtype and shape of the variable."""
     (operand,) = node.inputs
     literal = operand.shape is not None and all(isinstance(dim, int) for dim in operand.shape)
-    if operand.dtype is not None and operand.dtype == node.dtype and literal and operand.shape == node.shape:
-        return _same
-    return partial(_fitting, node.spec)
+    return operand.dtype is not None and operand.dtype == node.dtype and literal and operand.shape == node.shape
 
 
 def _fitting(spec: ArraySpec, value: Any) -> Any:

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Final, final
-
-import numpy as np
+from typing import Final, final
 
 from .._graph.control import CONTROL_OPS
 from .._graph.node import Node
@@ -20,6 +18,7 @@ from .._graph.op import ASSIGN, CONSTANT, CURRENT, ITEM, OUTPUT, PLACEHOLDER, RE
 from .._graph.rules.tables import VIEWS
 from .._graph.variable import Variable
 from .estimate import Estimates
+from .host_kernels import is_known_to_fit
 from .lower import Instruction, Kind, Lowered
 from .program import Placement, Program
 
@@ -79,20 +78,13 @@ class Assigned:
         variable: whose value it is.
         slot: where its value is.
         keep: what is done with that.
+        plain: whether it is kept as it is, if it is an array of the host and no view: nearly always.
     """
 
     variable: Variable
     slot: int
     keep: Keep
-
-    def is_kept_as_it_is(self, array: np.ndarray[Any, Any]) -> bool:
-        """Whether an array of the host is, without a question: nearly always, and looked at in every run."""
-        return (
-            self.keep is Keep.OWN
-            and array.base is None
-            and array.dtype is self.variable.spec.dtype
-            and array.shape == self.variable.spec.shape
-        )
+    plain: bool
 
 
 def owners_of_fetches(program: Program, lowered: Lowered) -> tuple[tuple[Fetched, ...], tuple[Assigned, ...]]:
@@ -101,7 +93,7 @@ def owners_of_fetches(program: Program, lowered: Lowered) -> tuple[tuple[Fetched
     fetched = zip(program.fetches, lowered.fetches, lowered.homes, strict=True)
     return (
         tuple([owners.fetched(node, program.same.get(node, node), slot, home) for node, slot, home in fetched]),
-        tuple([Assigned(variable, slot, owners.keep(slot)) for variable, slot in lowered.assigned]),
+        tuple([owners.assigned(variable, slot) for variable, slot in lowered.assigned]),
     )
 
 
@@ -184,6 +176,12 @@ class _Owners:
         if not lenders:
             return Owner.VIEW
         return Owner.LENT if any(self.taken[root] > 1 for root in lenders) else Owner.BORROWED
+
+    def assigned(self, variable: Variable, slot: int) -> Assigned:
+        """What is to be done with what `variable` is assigned."""
+        keep, made = self.keep(slot), self.made.get(slot)
+        fits = made is not None and made.node.op is ASSIGN and is_known_to_fit(made.node)
+        return Assigned(variable, slot, keep, plain=fits and keep is Keep.OWN)
 
     def keep(self, slot: int) -> Keep:
         """How the value of a slot becomes what a variable holds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, final, overload
 
@@ -59,6 +59,9 @@ class RunOptions:
     copy_feeds: bool = False
     seed: int | None = None
     hooks: tuple[Hook, ...] | None = ()
+
+    _number: int | None = field(default=None, repr=False, compare=False)
+    """Of the run, if its session has numbered it."""
 
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not (isinstance(self.timeout_s, Real) and self.timeout_s >= 0):
@@ -229,6 +232,26 @@ _set_options: Final[Any] = _slots["options"].__set__
 key_of: Final[Callable[[RunArgs[Any]], tuple[object, ...]]] = _slots["_key"].__get__
 """The fetches and feed keys as they were written: leaves of the fetches, `None`, keys of the feeds; and
 `_ELSEWHERE`, if the results are not wanted on the host; and `_STORED` or `_INITIALIZED`."""
+
+
+def with_options(args: RunArgs[T], options: RunOptions) -> RunArgs[T]:
+    """`args` with other options, under which the plan is the same."""
+    made: Any = object.__new__(RunArgs)
+    _set_key(made, key_of(args))
+    _set_fetches(made, args.fetches)
+    _set_feeds(made, args.feeds)
+    _set_options(made, options)
+    return made
+
+
+def numbered(options: RunOptions, number: int) -> RunOptions:
+    """`options` of the run of that number, from which its random numbers are drawn, unless it has a seed."""
+    return replace(options, _number=number)
+
+
+def number_of(options: RunOptions) -> int | None:
+    """What `numbered` has given."""
+    return options._number  # pyright: ignore[reportPrivateUsage]  # of this module
 
 
 def to_store(values: Mapping[Any, Any]) -> RunArgs[list[Any]]:

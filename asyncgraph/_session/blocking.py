@@ -116,6 +116,8 @@ class BlockingSession:
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
+        if self.graph.draws:
+            asked = self.engine.numbered(asked)
         _refuse_loop()
         self._begin()
         try:
@@ -139,6 +141,8 @@ class BlockingSession:
         """
         began = perf_counter()
         asked = cast("RunArgs[T]", as_args(args, feeds, options))
+        if self.graph.draws:
+            asked = self.engine.numbered(asked)
         self._begin()
         try:
             self.engine.request(asked, no_checkpoint)

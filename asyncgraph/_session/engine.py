@@ -24,7 +24,19 @@ from .._plan.plan import Plan
 from .._plan.program import Checkpoint
 from .._registry import registry
 from ..errors import FeedError, FeedTypeError, FetchError, GraphError, SessionError
-from .args import RunArgs, initializes, key_of, leaves_in, refed, stores, to_initialize
+from .args import (
+    RunArgs,
+    RunOptions,
+    initializes,
+    key_of,
+    leaves_in,
+    number_of,
+    numbered,
+    refed,
+    stores,
+    to_initialize,
+    with_options,
+)
 from .config import SessionConfig
 from .feeds import FeedBinder, may_be_anything
 from .fetches import rebuild, resolve
@@ -202,6 +214,16 @@ class Engine:
             if node.op is PLACEHOLDER
         }
         return to_initialize(missing, given, timeout_s)
+
+    def numbered(self, args: RunArgs[T]) -> RunArgs[T]:
+        """`args` for the run that is asked for now. For graphs that draw random numbers."""
+        if number_of(args.options) is not None:
+            return args
+        return with_options(args, self.numbered_options(args.options))
+
+    def numbered_options(self, options: RunOptions) -> RunOptions:
+        """`options` of the run that is asked for now."""
+        return numbered(options, self.store.next_number())
 
     def check(self, args: RunArgs[T]) -> RunArgs[T]:
         """`args` with the fed values as they will be run with, copied if they are to be: all that needs no plan.

@@ -87,7 +87,7 @@ class RunHere:
     def _state(self, plan: Plan) -> list[Any] | None:
         """What a plan is given of the variables, once the run has what it needs; `None` if another plan is needed."""
         store = self.session.engine.store
-        self.transaction = transaction = Transaction(store, parent_in(self._context, store), self._args.options.seed)
+        self.transaction = transaction = Transaction(store, parent_in(self._context, store), self._args.options)
         granted = Event()
         try:
             if not transaction.enter(plan, granted.set):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Hashable
+from collections.abc import Awaitable, Hashable
 from typing import TYPE_CHECKING, Any, Final, final
 
 from .._exec.calls import current_call
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .args import RunArgs
     from .future import PlainRunFuture
     from .hooked import HookedRunFuture
+    from .values import RunValues
 
 
 @final
@@ -194,6 +195,15 @@ class RunsInFlight:
             self._give_place(following)
             following.resume()
         self._tell_watchers()
+
+    async def finish_in_turn(self, queued: Awaitable[RunValues[Any] | None]) -> RunValues[Any] | None:
+        """The values of a cheap run that is done in later turns of the loop; `None` if it turns out not to be cheap."""
+        self.inline += 1
+        try:
+            return await queued
+        finally:
+            del queued  # What is raised keeps this frame.
+            self.leave_inline()
 
     def leave_inline(self) -> None:
         """A run that waited for its turn has had it, or is not wanted any more."""

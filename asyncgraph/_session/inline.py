@@ -126,7 +126,7 @@ def run_with_state(
 ) -> RunValues[Any] | Unfinished | None:
     """As `run_request`, for a request with state. `None`, and nothing done, if it would have to wait for others."""
     parent = None if current_call.get() is None else parent_in(copy_context(), store)
-    transaction = Transaction(store, parent, options.seed)
+    transaction = Transaction(store, parent, options)
     plan = request.plan
     try:
         state = transaction.begin(plan) if transaction.enter(plan) else None

@@ -28,7 +28,7 @@ class LockRequest:
             those that get their first value, which nobody else computes meanwhile.
         reads: the variables that it may read besides, and no other run may write meanwhile.
         ancestors: the requests of the runs that wait for it.
-        on_grant: called when it no longer waits, by who has let go of what it waited for.
+        on_grant: called when it no longer waits, by who has let go of what it waited for; `None` when nobody need be.
         granted: whether it holds what it asks for.
         arrival: its number among those that had to look at others.
     """
@@ -45,7 +45,7 @@ class LockRequest:
         self.writes: Final = frozenset(writes)
         self.reads: Final = frozenset(reads) - self.writes
         self.ancestors: Final = ancestors
-        self.on_grant: Final = on_grant
+        self.on_grant: Callable[[], None] | None = on_grant
         self.granted = False
         self.arrival = 0
 

@@ -49,25 +49,31 @@ class PreparedRun:
         began = perf_counter()
         if len(values) != len(self._feeds):
             raise RunArgsError(f"{self!r} takes {len(self._feeds)} values, not {len(values)}")
+        options = DEFAULT_OPTIONS
+        if self._session.graph.draws:
+            options = self._session.engine.numbered_options(options)
         request = None if self._session.hooked else self._request
         if request is not None and (request.runs_inline or request.runs_with_state):
             turn = self._session.turn_with_time()
+            if turn is None and self._session.host.turn.is_free():
+                await self._session.host.turn.pass_on()
+                turn = self._session.turn_with_time()
             if turn is not None:
                 try:
                     if request.runs_inline:
-                        done = run_request(request, self._fetches, values, DEFAULT_OPTIONS, began, turn)
+                        done = run_request(request, self._fetches, values, options, began, turn)
                     else:
                         store = self._session.engine.store
-                        done = run_with_state(store, request, self._fetches, values, DEFAULT_OPTIONS, began, turn)
+                        done = run_with_state(store, request, self._fetches, values, options, began, turn)
                 finally:
                     turn.charge(perf_counter() - began)
                 if isinstance(done, Unfinished):
-                    done = await self._session.finish_in_turn(QueuedRun(None, began, turn, done))
+                    done = await self._session.runs.finish_in_turn(QueuedRun(None, began, turn, done))
                 if done is not None:
                     self._session.runs.started += 1
                     self._session.runs.ended += 1
                     return done
-        args = untyped_args(self._fetches, dict(zip(self._feeds, values, strict=True)))
+        args = untyped_args(self._fetches, dict(zip(self._feeds, values, strict=True)), options)
         del values
         # Once the files that it loads were read there is a better plan, which may run inline.
         self._request = self._session.engine.known(args) or self._request

@@ -19,7 +19,7 @@ import numpy as np
 from .._graph.exchange import dlpack_device
 from .._graph.variable import Variable
 from ..abc import Array
-from .args import RunArgs, to_store
+from .args import DEFAULT_OPTIONS, RunArgs, to_store
 from .engine import Engine
 from .in_thread import GoOn, in_thread, tell
 from .store import State, Store
@@ -88,4 +88,4 @@ def commit_here(store: Store, state: State) -> None:
 
 
 def _transaction(store: Store) -> Transaction:
-    return Transaction(store, parent_in(copy_context(), store), None)
+    return Transaction(store, parent_in(copy_context(), store), DEFAULT_OPTIONS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from asyncio import _get_running_loop as get_loop  # pyright: ignore[reportPrivateUsage]  # public, for loops: it gives None, where its sister raises
-from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, Iterable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
 from pathlib import Path
@@ -133,11 +133,16 @@ class Session:
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
+        if self.graph.draws:
+            asked = self.engine.numbered(asked)
         host = self._host
         if host is None or get_loop() is not host.loop or self._generation != generation.number or self._closed:
             host = self._open()
         turn, runs = host.turn, self.runs
         try:
+            if not turn.has_time and turn.is_free():
+                await turn.pass_on()
+                self._open()  # It may be closed by now.
             if (self.hooked or asked.options.hooks) and calls_hooks(asked):
                 return await self.start_hooked(asked, began, self.hooks)
             if not asked.options.trace and runs.executing < self.config.max_concurrent_runs:
@@ -149,10 +154,10 @@ class Session:
                         # Also of runs that fail: who tries again and again must still let the loop go on.
                         turn.charge(perf_counter() - began)
                     if values.__class__ is Unfinished:
-                        values = await self.finish_in_turn(QueuedRun(None, began, turn, cast("Unfinished", values)))
+                        values = await runs.finish_in_turn(QueuedRun(None, began, turn, cast("Unfinished", values)))
                 elif asked.options.timeout_s is None and not asked.options.copy_feeds:
                     runs.check_load()
-                    values = await self.finish_in_turn(run_in_turn(self.engine, asked, began, turn))
+                    values = await runs.finish_in_turn(run_in_turn(self.engine, asked, began, turn))
                 if values is not None:
                     runs.started += 1
                     runs.ended += 1
@@ -194,15 +199,6 @@ class Session:
         future.start()
         return future
 
-    async def finish_in_turn(self, queued: Awaitable[RunValues[Any] | None]) -> RunValues[Any] | None:
-        """The values of a cheap run that is done in later turns of the loop; `None` if it turns out not to be cheap."""
-        self.runs.inline += 1
-        try:
-            return await queued
-        finally:
-            del queued  # As in `run`.
-            self.runs.leave_inline()
-
     def _start(self, args: RunArgs[T], began: float, prepare: bool = False) -> PlainRunFuture[T]:
         """A run, in flight, whose first slice is still to be done."""
         self._open()  # It may have been closed meanwhile.
@@ -235,6 +231,8 @@ class Session:
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
+        if self.graph.draws:
+            asked = self.engine.numbered(asked)
         if (self.hooked or asked.options.hooks) and calls_hooks(asked):
             return self.start_hooked(asked, began, self.hooks, early=True)
         future = self._start(asked, began, prepare=True)

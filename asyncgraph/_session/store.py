@@ -17,6 +17,7 @@ from .._graph.variable import Variable, may_be
 from .._plan.ownership import Keep
 from ..abc import Array
 from ..errors import SpecError, SpecTypeError
+from .args import RunOptions, number_of
 from .locks import LockQueue, LockRequest
 
 State = Mapping[Variable, Array]
@@ -37,7 +38,7 @@ class Store:
         _locks: who holds variables, and who waits for them.
         _lock: guards both. Held for a few dictionary look-ups, and never while anybody's code runs.
         _seed: what random numbers are drawn from; negative if nobody chose it.
-        _draws: numbers the runs that draw.
+        _draws: numbers runs in the order in which they are asked for, so that the schedule does not matter.
     """
 
     def __init__(self, graph: Graph, seed: int | None) -> None:
@@ -64,9 +65,16 @@ class Store:
         """What first values are drawn from: that of no run, so that it does not matter which run needs them first."""
         return self._seed, -1
 
-    def next_key(self, seed: int | None) -> tuple[int, int]:
-        """What the random numbers of a run are drawn from: for each run something else, but for a fixed `seed`."""
-        return (self._seed, next(self._draws)) if seed is None else (seed, 0)
+    def next_number(self) -> int:
+        """The number of the run that is asked for now."""
+        return next(self._draws)
+
+    def key_of(self, options: RunOptions) -> tuple[int, int]:
+        """What the random numbers of a run are drawn from: for each run something else, but for a fixed seed."""
+        if options.seed is not None:
+            return options.seed, 0
+        number = number_of(options)
+        return self._seed, self.next_number() if number is None else number
 
     @property
     def keeps_nested_waiting(self) -> bool:
@@ -79,8 +87,14 @@ class Store:
         Raises:
             StateConflictError: the run would wait for a run that waits for it.
         """
-        with self._lock:
-            return self._locks.enter(request)
+        granted = True  # Unless it waits; then whoever keeps the request, as an error does, keeps who waits.
+        try:
+            with self._lock:
+                granted = self._locks.enter(request)
+        finally:
+            if granted:
+                request.on_grant = None
+        return granted
 
     def leave(self, request: LockRequest, new: State = _NOTHING, first: State = _NOTHING) -> None:
         """Commits what a run has assigned, lets go of what it holds, and tells those who waited for that.
@@ -92,8 +106,11 @@ class Store:
                 self.values = {**first, **self.values, **new}
                 self.commits += 1
             freed = self._locks.leave(request)
+        request.on_grant = None
         for one in freed:
-            one.on_grant()
+            on_grant, one.on_grant = one.on_grant, None
+            if on_grant is not None:
+                on_grant()
 
 
 def kept(value: Any, keep: Keep, variable: Variable, on_host: bool) -> Array:

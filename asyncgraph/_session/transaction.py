@@ -25,6 +25,7 @@ from .._graph.node import Node
 from .._graph.variable import Variable
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
+from .args import RunOptions
 from .locks import LockRequest
 from .store import State, Store, kept
 
@@ -40,21 +41,21 @@ class Transaction:
         parent: that of the run, of the same session, that waits for this one.
         values: what it reads, once it has begun; and what nested runs of it read, until it is over.
         over: whether it has ended: what its nodes have left running is nested no more.
-        _seed: what its random numbers are drawn from, if that is fixed.
+        _options: say what its random numbers are drawn from.
         _key: what they are drawn from, once it is known.
         _request: what it holds, or waits for.
         _new: what it has assigned, once that is known.
         _first: the same of variables that had no value.
     """
 
-    __slots__ = ("_first", "_key", "_new", "_request", "_seed", "over", "parent", "store", "values")
+    __slots__ = ("_first", "_key", "_new", "_options", "_request", "over", "parent", "store", "values")
 
-    def __init__(self, store: Store, parent: Transaction | None, seed: int | None) -> None:
+    def __init__(self, store: Store, parent: Transaction | None, options: RunOptions) -> None:
         self.store: Final = store
         self.parent: Final = parent
         self.values: State = _NOTHING
         self.over = False
-        self._seed: Final = seed
+        self._options: Final = options
         self._key: tuple[int, int] | None = None
         self._request: LockRequest | None = None
         self._new: State = _NOTHING
@@ -72,7 +73,7 @@ class Transaction:
             return False
         if plan.draws and self._key is None:
             gives_first = bool(plan.program.state.initialized)
-            self._key = self.store.first_key if gives_first else self.store.next_key(self._seed)
+            self._key = self.store.first_key if gives_first else self.store.key_of(self._options)
         return not self.waits
 
     def enter_to_replace(self, values: State, on_grant: Callable[[], None]) -> bool:
@@ -87,7 +88,7 @@ class Transaction:
 
     def _asks_for(self, reads: frozenset[Node], writes: frozenset[Node], on_grant: Callable[[], None] | None) -> bool:
         """Whether it has what it assigns and reads, or waits for it."""
-        ancestors = tuple(self.outer_requests())
+        ancestors = () if self.parent is None else tuple(self.outer_requests())
         for one in ancestors:
             reads = reads.difference(one.writes, one.reads)
         request = LockRequest(reads, writes, on_grant or _nobody_waits, ancestors)
@@ -139,12 +140,14 @@ class Transaction:
         new: dict[Variable, Any] = {}
         for one in plan.assigned:
             value, variable = frame[one.slot], one.variable
-            if value.__class__ is np.ndarray and one.is_kept_as_it_is(value):
-                value.setflags(write=False)
+            if one.plain and value.__class__ is np.ndarray and value.base is None:
+                value.setflags(False)
                 new[variable] = value
             else:
                 new[variable] = kept(value, one.keep, variable, homes[variable].on_host)
-        self._first = {one: new.pop(one) for one in plan.program.state.initialized}
+        initialized = plan.program.state.initialized
+        if initialized:
+            self._first = {one: new.pop(one) for one in initialized}
         self._new = new
 
     def commit(self) -> None:
@@ -152,7 +155,8 @@ class Transaction:
         if self._request is not None:
             request, self._request = self._request, None
             self.store.leave(request, self._new, self._first)
-            self._show_outer_runs()
+            if self.parent is not None:
+                self._show_outer_runs()
         self.end()
 
     def end(self) -> None:

@@ -93,11 +93,14 @@ def _expand_dims(params: Mapping[str, Any]) -> Kernel:
     axis: int | tuple[int, ...] = params["axis"]
     if not isinstance(axis, int):
         return partial(np.expand_dims, axis=axis)
-    key: Any = (*[slice(None)] * axis, None) if axis >= 0 else (..., None, *[slice(None)] * (-axis - 1))
 
     def kernel(x: Any) -> Any:
-        # np.expand_dims takes 5 µs.
-        return x[key] if isinstance(x, _ARRAY) else np.expand_dims(x, axis)
+        shape = np.shape(x)
+        at = axis if axis >= 0 else axis + len(shape) + 1
+        if not isinstance(x, _ARRAY) or not 0 <= at <= len(shape):
+            return np.expand_dims(x, axis)
+        # What np.expand_dims does, after 4 µs of Python: indexing with None would give other strides.
+        return x.reshape((*shape[:at], 1, *shape[at:]))
 
     return kernel
 

@@ -127,3 +127,20 @@ async def test_variables_begin_with_the_same_whatever_has_been_run_before() -> N
             found.append([float(one) for one in (await session.run([first, second])).results])
     assert found[0][0] != found[0][1]
     assert found == [found[0]] * 3
+
+
+async def test_runs_that_start_together_draw_by_the_order_in_which_they_were_asked_for() -> None:
+    with ag.Graph() as graph:
+        drawn = ag.ops.random.uniform(3, name="drawn")
+        large = drawn
+        for _ in range(2500):  # Planned on a worker: it begins after those that were asked for later.
+            large = large + 0.0
+        calls = [large, drawn, drawn * 1.0, large, drawn]
+    seen: list[list[np.ndarray]] = []
+    for _ in range(3):
+        async with ag.Session(graph, config=ag.SessionConfig(seed=1)) as session:
+            seen.append([one.results for one in await asyncio.gather(*[session.run(call) for call in calls])])
+    async with ag.Session(graph, config=ag.SessionConfig(seed=1)) as session:
+        seen.append([(await session.run(call)).results for call in calls])
+    for other in seen[1:]:
+        np.testing.assert_array_equal(seen[0], other)
