@@ -187,7 +187,7 @@ def _fitted(gradient: Node, x: Node) -> Node:
             f"  built at: {x.site or 'unknown'}\n"
             "  give the placeholder a dtype, the user op a spec, or write ops.astype(x, 'float64')"
         )
-    if gradient.dtype == x.dtype:
+    if gradient.dtype is not None and gradient.dtype == x.dtype:  # NumPy takes None for float64.
         return gradient
     if x.dtype.kind == "f" and (gradient.dtype is None or gradient.dtype.kind == "c"):
         gradient = ops.real(gradient)
