@@ -6,7 +6,7 @@ The nodes that a function given here builds are nodes of the graph like any othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar, cast, final
@@ -58,25 +58,10 @@ def cond(pred: Node | bool, true_fn: Callable[[], T], false_fn: Callable[[], T],
     """
     if isinstance(pred, (bool, np.bool_)):
         return true_fn() if pred else false_fn()
-    graph = _graph_of(pred)
+    if not isinstance(pred, Node):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers are not all typed
+        raise SpecTypeError(f"cond: the condition is {pred!r}\n  expected a node of one boolean, or a bool")
     _check_pred(pred)
-    true, false = _branches(graph, true_fn, false_fn)
-    specs = [_common(a, b, name or COND.name) for a, b in zip(true.nodes, false.nodes, strict=True)]
-    variables = list(dict.fromkeys([*true.assigned, *false.assigned]))
-    for one in variables:
-        for each in (true, false):
-            last = each.assigned.get(one)
-            each.nodes.append(each.inside(one.current) if last is None else last)
-    params = {
-        "branches": tuple([tuple([node.index for node in each.nodes]) for each in (true, false)]),
-        "within": (true.index, false.index),
-    }
-    call = graph.add(COND, (pred, *_captures([true, false])), params, ANY, name)
-    hidden = _outputs(graph, call, [one.spec for one in variables], len(specs))
-    made = [one.assign(value) for one, value in zip(variables, hidden, strict=True)]
-    # Whoever wants what a branch gives wants what it assigns.
-    with control_dependencies(made):
-        return rebuild(true.structure, iter(_outputs(graph, call, specs)))
+    return build_cond(pred, true_fn, false_fn, name)
 
 
 def while_loop(
@@ -133,6 +118,41 @@ def while_loop(
     captures = [one for one in _captures([condition, body]) if one not in set(values)]
     call = graph.add(WHILE_LOOP, (*starts, *captures), params, ANY, name)
     return rebuild(loop_vars, iter(_outputs(graph, call, [one.spec for one in values])))
+
+
+def build_cond(
+    pred: Node,
+    true_fn: Callable[[], T],
+    false_fn: Callable[[], T],
+    name: str | None = None,
+    outside: Collection[Node] = (),
+    inside: Collection[Node] = (),
+) -> T:
+    """As `cond`, of a node; for gradients of a `cond`.
+
+    `outside` is what the branches use besides what they are seen to; and `inside` what was built before, but belongs
+    to branches of another `cond` with that condition: gradients go through it in branches, on the way to `outside`.
+    """
+    graph = pred.graph
+    true, false = _branches(graph, true_fn, false_fn)
+    specs = [_common(a, b, name or COND.name) for a, b in zip(true.nodes, false.nodes, strict=True)]
+    variables = list(dict.fromkeys([*true.assigned, *false.assigned]))
+    for one in variables:
+        for each in (true, false):
+            last = each.assigned.get(one)
+            each.nodes.append(each.inside(one.current) if last is None else last)
+    captures = list(dict.fromkeys([*_captures([true, false]), *outside]))
+    params: dict[str, object] = {
+        "branches": tuple([tuple([node.index for node in each.nodes]) for each in (true, false)])
+    }
+    if inside:
+        params["inside"] = tuple([one.index for one in captures if one in inside])
+    call = graph.add(COND, (pred, *captures), params, ANY, name)
+    hidden = _outputs(graph, call, [one.spec for one in variables], len(specs))
+    made = [one.assign(value) for one, value in zip(variables, hidden, strict=True)]
+    # Whoever wants what a branch gives wants what it assigns.
+    with control_dependencies(made):
+        return rebuild(true.structure, iter(_outputs(graph, call, specs)))
 
 
 def _branches(graph: Graph, true_fn: Callable[[], object], false_fn: Callable[[], object]) -> tuple[_Branch, _Branch]:
@@ -276,12 +296,6 @@ def _captures(branches: Sequence[_Branch]) -> list[Node]:
 def _outputs(graph: Graph, call: Node, specs: Sequence[ArraySpec], first: int = 0) -> list[Node]:
     label = call.name.rpartition("/")[2]
     return [graph.add(OUTPUT, (call,), {"index": i}, spec, f"{label}:{i}") for i, spec in enumerate(specs, first)]
-
-
-def _graph_of(pred: object) -> Graph:
-    if not isinstance(pred, Node):
-        raise SpecTypeError(f"cond: the condition is {pred!r}\n  expected a node of one boolean, or a bool")
-    return pred.graph
 
 
 def _check_pred(node: Node) -> None:

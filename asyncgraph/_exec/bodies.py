@@ -26,7 +26,7 @@ def call_of(run: Run, instruction: Instruction) -> Call | None:
     return Call(partial(run_bodies, run, control), is_async=True) if isinstance(control, Control) else None
 
 
-async def run_bodies(run: Run, control: Control, *operands: Any) -> Any:
+async def run_bodies(run: Run, control: Control, *operands: Any) -> tuple[Any, ...]:
     """What a node of control flow gives, in a run. On the loop.
 
     A cancellation is raised when nothing is left of what it has started.
@@ -61,17 +61,17 @@ async def _repeated(run: Run, control: Iteration, operands: tuple[Any, ...]) -> 
     return values
 
 
-async def _forced(run: Run, delayed: Delayed) -> Any:
+async def _forced(run: Run, delayed: Delayed) -> tuple[Any, ...]:
     if delayed.begun and not delayed.known:
         if delayed.future is None:
             delayed.future = asyncio.get_running_loop().create_future()
         # If it fails, so does the run, which cancels this.
         await asyncio.shield(delayed.future)
     elif not delayed.known:
-        delayed.know((await _run(run, delayed.body, delayed.begin(), delayed.key))[0])
+        delayed.know(await _run(run, delayed.body, delayed.begin(), delayed.key))
         if delayed.future is not None:
             delayed.future.set_result(None)
-    return delayed.value
+    return delayed.values
 
 
 async def _run(outer: Run, body: Body, given: tuple[Any, ...], key: tuple[int, ...] | None) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 tables      what a row of the table GRADIENTS is; user ops have their own table
 backward    the pass: one sweep down to what is differentiated by, one back up the same nodes
-elementwise, reductions, linalg, manipulation, indexing, fused, state
+elementwise, reductions, linalg, manipulation, indexing, fused, state, control
             the rows, by chapter of the vocabulary
 fitting     the shapes that gradients have to have
 
@@ -14,6 +14,7 @@ dtype is seen to by the pass.
 
 from __future__ import annotations
 
+from . import control as control
 from . import elementwise as elementwise
 from . import fused as fused
 from . import indexing as indexing

@@ -53,9 +53,10 @@ def branches_of(node: Node) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
     return _nodes(node, true), _nodes(node, false)
 
 
-def scopes_of(node: Node) -> tuple[int, int]:
-    """What assignments have in `branch_of`, if they were built in the branches of a node of "cond"."""
-    return cast("tuple[int, int]", node.params["within"])
+def captures_of(node: Node) -> tuple[Node, ...]:
+    """What a node of "cond" uses that does not belong to branches: not even to those of which it is a gradient."""
+    inside = frozenset(cast("tuple[int, ...]", node.params.get("inside", ())))
+    return tuple([one for one in node.inputs[1:] if one.index not in inside])
 
 
 def lazy_inputs(node: Node) -> tuple[Node, ...]:

@@ -12,22 +12,21 @@ where it was built.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, final
+from typing import Final, cast, final
 
-from .._graph.control import CONTROL_OPS, DELAYED, FORCED, branches_of, lazy_inputs, loop_of, scopes_of
+from .._graph.control import CONTROL_OPS, DELAYED, FORCED, branches_of, lazy_inputs, loop_of
 from .._graph.node import Node
-from .._graph.op import ASSIGN, COND, CONSTANT, NO_PARAMS, OUTPUT, PLACEHOLDER, VARIABLE, WHILE_LOOP, Op
-from .._graph.spec import ANY, ArraySpec
-from .._graph.variable import Variable, branch_of
+from .._graph.op import COND, CONSTANT, NO_PARAMS, OUTPUT, PLACEHOLDER, VARIABLE, WHILE_LOOP, Op
+from .._graph.spec import ANY
+from .._graph.variable import Variable
 from ..errors import GraphError
+from .places import ALWAYS, Group, Place, Sweep
 from .program import CHECK_EVERY, Bodies, Checkpoint, Program
 from .state import State, last_assigned, settle, sources_before
 
 Needs = Callable[[Node], Iterable[Node]]
-_INSIDE: Final = -1
-"""In the path of a level that is no branch."""
 
 
 def prune_levels(
@@ -48,7 +47,7 @@ def prune_levels(
     state = settle(nodes, fed, before, uninitialized)
     stored = [node for node in nodes if node in state.stored or node.op is VARIABLE]
     try:
-        top = _Levels(state.sources, fed, checkpoint).level((*wanted, *stored), nodes, (), {})
+        top = _Levels(state.sources, fed, checkpoint).root((*wanted, *stored), nodes, {})
     except RecursionError as error:
         raise nested_too_deeply() from error
     kept = State(state.stored, state.sources, last_assigned(top.nodes, uninitialized), state.initialized)
@@ -102,31 +101,23 @@ def _ordered(wanted: Iterable[Node], needs: Needs, cut: Callable[[Node], bool], 
 
 
 @final
-class _Place(NamedTuple):
-    """Where in a level nodes belong: to it itself, to a branch of one of its nodes, or to what is delayed in it."""
-
-    of: Node | None
-    side: int
-
-
-_HERE: Final = _Place(None, 0)
-
-
-@final
-class _Delayed(NamedTuple):
-    """A node that is delayed.
+@dataclass(slots=True)
+class _Shared:
+    """What nodes of a level share that may not be needed: it is delayed.
 
     Fields:
-        maker: what stands for the delayed value, in the level that the node is delayed in and in those inside.
-        forced: what its level always needs that is delayed as well.
+        maker: what stands for it, in that level and in those inside.
+        values: the nodes whose values it gives, and the position of each.
+        forces: what is delayed as well and its own level always needs.
     """
 
     maker: Node
-    forced: tuple[Node, ...]
+    values: dict[Node, int]
+    forces: list[Node] = field(default_factory=list[Node])
 
 
-_Visible = Mapping[Node, _Delayed]
-"""What is delayed outside of a level, and has not been forced there."""
+_Visible = Mapping[Node, _Shared]
+"""For nodes that are delayed outside of a level, and not forced there: with what."""
 
 
 @final
@@ -135,17 +126,19 @@ class _Level:
     """One level.
 
     Fields:
-        nodes: what belongs to it, in order.
-        values, makers: what it is given by levels outside: values, and what is delayed; in the order of the graph.
-        forced: for what it forces of that: the node that does.
+        inside: the nodes of the graph that belong to it.
+        nodes: what it computes, in order.
+        values, makers: what it is given by levels outside: values, and what is delayed; in an order of their own.
+        forced: for what it forces of that: the node that stands for it.
         bodies: what its nodes of control flow run; what is delayed stands before what is given it.
     """
 
-    nodes: list[Node]
-    values: list[Node]
-    makers: list[Node]
-    forced: dict[Node, Node]
-    bodies: dict[Node, Bodies]
+    inside: frozenset[Node]
+    nodes: list[Node] = field(default_factory=list[Node])
+    values: list[Node] = field(default_factory=list[Node])
+    makers: list[Node] = field(default_factory=list[Node])
+    forced: dict[Node, Node] = field(default_factory=dict[Node, Node])
+    bodies: dict[Node, Bodies] = field(default_factory=dict[Node, Bodies])
 
     def program(self, wanted: Sequence[Node], given: Sequence[Node], sources: Mapping[Node, Node]) -> Program:
         """The program of the level, which gives `wanted` and is given `given`."""
@@ -162,47 +155,8 @@ class _Level:
         return Program(tuple(dict.fromkeys(wanted)), tuple(given), nodes, 0, state, self.bodies, same=same)
 
 
-@final
-@dataclass(slots=True)
-class _Sweep:
-    """Finds out where in a level nodes belong: from what needs others to what they need, which was built before.
-
-    Fields:
-        asked: for each node that is needed: in which places, and whether it is whatever is taken there.
-        members: the nodes of each place.
-    """
-
-    asked: dict[Node, dict[_Place, bool]] = field(default_factory=dict[Node, dict[_Place, bool]])
-    members: dict[_Place, list[Node]] = field(default_factory=dict[_Place, list[Node]])
-
-    def ask(self, nodes: Iterable[Node], place: _Place, always: bool) -> None:
-        """`nodes` are needed in a place."""
-        for one in nodes:
-            asked = self.asked.setdefault(one, {})
-            asked[place] = asked.get(place, False) or always
-
-    def put(self, node: Node, path: tuple[int, ...]) -> list[tuple[_Place, bool]]:
-        """Where a node belongs, once all that needs it has asked, and whether it is always needed there."""
-        asked = self.asked.get(node)
-        if asked is None:
-            return []
-        places = self._places(node, asked, path)
-        for place, _ in places:
-            self.members.setdefault(place, []).append(node)
-        return places
-
-    def _places(self, node: Node, asked: dict[_Place, bool], path: tuple[int, ...]) -> list[tuple[_Place, bool]]:
-        if _HERE in asked or (node.op is ASSIGN and branch_of(node) == path):
-            return [(_HERE, True)]
-        if len(asked) == 1 or (node.op in _KNOWN and not node.after):
-            return list(asked.items())
-        if any(always and asked.get(_Place(place.of, 1 - place.side)) for place, always in asked.items()):
-            return [(_HERE, True)]  # Both branches of one node need it, whatever is taken in them.
-        return [(_Place(node, _INSIDE), True)]
-
-
 _KNOWN: Final = frozenset({CONSTANT, PLACEHOLDER})
-"""Ops of nodes that take nothing to compute."""
+"""Ops of nodes that take nothing to compute: they belong wherever they are needed."""
 
 
 @final
@@ -216,49 +170,87 @@ class _Levels:
         self._used: Final[dict[Node, set[int]]] = {}
         self._loops: Final[dict[Node, tuple[list[Node], list[Node], tuple[Node, ...]]]] = {}
 
-    def level(
-        self, wanted: Sequence[Node], candidates: Sequence[Node], path: tuple[int, ...], visible: _Visible
-    ) -> _Level:
-        """The level that computes `wanted`, to which of `candidates` those belong that are needed nowhere else.
+    def root(self, wanted: Sequence[Node], candidates: Iterable[Node], visible: _Visible) -> _Level:
+        """The level that computes `wanted`, whatever is taken, of `candidates` and of what it is given."""
+        sweep = Sweep(self._asks, self._results)
+        sweep.sort(wanted, self._from_last(candidates))
+        return self._level(sweep, sweep.members.get(ALWAYS, []), sweep.groups.get(ALWAYS, []), wanted, visible)
 
-        `path` says which branch it is, and `visible` what is delayed outside of it.
-        """
-        members = self._swept(wanted, candidates, path)
-        here = members.pop(_HERE, [])
-        level = _Level([], [], [], self._forced(wanted, here, visible), {})
-        inside, bodies = frozenset(here), level.bodies
-        for one, forcing in level.forced.items():
-            bodies[forcing] = Bodies((), (), (visible[one].maker,))
-        seen = {one: known for one, known in visible.items() if one not in level.forced}
-        for place in reversed(list(members)):
-            if place.side == _INSIDE and place.of is not None:
-                made = self.level((place.of,), members[place], (*path, _INSIDE), seen)
-                maker = _node_of_plan(place.of, DELAYED, (), ANY)
-                bodies[maker] = self._bodies_of([((place.of,), made)], (), ())
-                seen[place.of] = _Delayed(maker, tuple(made.forced))
-        for node in here:
-            if node.op in CONTROL_OPS:
-                bodies[node] = self._bodies(node, members, path, seen)
-        self._complete(level, wanted, inside)
-        return level
-
-    def _swept(
-        self, wanted: Sequence[Node], candidates: Sequence[Node], path: tuple[int, ...]
-    ) -> dict[_Place, list[Node]]:
-        """Which of `candidates` belong where in a level."""
-        sweep = _Sweep()
-        sweep.ask(wanted, _HERE, True)
-        for count, node in enumerate(sorted(candidates, key=lambda one: -one.index), 1):
+    def _from_last(self, nodes: Iterable[Node]) -> Iterator[Node]:
+        """Nodes, last built first, without those that are known."""
+        for count, node in enumerate(sorted(nodes, key=lambda one: -one.index), 1):
             if not count % CHECK_EVERY:
                 self._checkpoint()
-            for place, always in sweep.put(node, path):
-                sweep.ask(self._needs(node), place, always)
-                if node.op is OUTPUT and node.inputs[0].op is COND:
-                    self._used.setdefault(node.inputs[0], set()).add(int(str(node.params["index"])))
-                elif node.op is COND:
-                    for side, results in enumerate(self._results(node)):
-                        sweep.ask(results, _Place(node, side) if place is _HERE else place, place is _HERE)
-        return sweep.members
+            if not self._is_known(node):
+                yield node
+
+    def _asks(self, node: Node) -> tuple[Node, ...]:
+        """What is computed before a node that is needed."""
+        if node.op is OUTPUT and node.inputs[0].op is COND:
+            self._used.setdefault(node.inputs[0], set()).add(cast(int, node.params["index"]))
+        return self._needs(node)
+
+    def _level(
+        self,
+        sweep: Sweep,
+        here: Sequence[Node],
+        groups: Sequence[Group] | None,
+        wanted: Sequence[Node],
+        visible: _Visible,
+    ) -> _Level:
+        """One level of a sweep, that gives `wanted`. `groups` is what is delayed in it, `None` if it is itself."""
+        level = _Level(frozenset(here))
+        self._force(level, self._delayed(wanted, here, visible, groups is None), visible)
+        seen = {one: shared for one, shared in visible.items() if one not in level.forced}
+        if groups:
+            seen |= self._shared(level, sweep, groups, seen)
+        for node in here:
+            if node.op in CONTROL_OPS:
+                level.bodies[node] = self._bodies(node, sweep, seen)
+        self._complete(level, wanted)
+        return level
+
+    def _is_known(self, node: Node) -> bool:
+        return node.op in _KNOWN and not node.after and node not in self._fed
+
+    def _delayed(self, wanted: Sequence[Node], here: Sequence[Node], visible: _Visible, is_delayed: bool) -> list[Node]:
+        """Of what is delayed outside, what a level always needs, inputs first."""
+        if not visible:
+            return []
+        needed = dict.fromkeys(wanted)
+        for node in here:
+            needed.update(dict.fromkeys(self._needs(node)))
+        found = [one for one in needed if one in visible]
+        if is_delayed:
+            return found  # Whoever forces it has forced these before, however long a chain of them is.
+        return _ordered(found, lambda one: visible[one].forces, lambda one: one not in visible, self._checkpoint)
+
+    def _force(self, level: _Level, delayed: Sequence[Node], visible: _Visible) -> None:
+        forcing: dict[Node, Node] = {}
+        for node in delayed:
+            shared = visible[node]
+            call = forcing.get(shared.maker)
+            if call is None:
+                call = forcing[shared.maker] = _node_of_plan(shared.maker, FORCED, (shared.maker,))
+                level.bodies[call] = Bodies((), (), (shared.maker,))
+            level.forced[node] = _picked(node, call, shared.values[node])
+
+    def _shared(self, level: _Level, sweep: Sweep, groups: Sequence[Group], visible: _Visible) -> dict[Node, _Shared]:
+        """What is delayed in a level: for each node that others need, with what."""
+        made = [
+            _Shared(_node_of_plan(one.lent[-1], DELAYED, ()), {node: index for index, node in enumerate(one.lent)})
+            for one in groups
+        ]
+        own = {node: shared for shared in made for node in shared.values}
+        bodies: dict[Node, Bodies] = {}
+        for group, shared in zip(groups, made, strict=True):
+            others = {one: other for one, other in {**visible, **own}.items() if other is not shared}
+            inner = self._level(sweep, group.members, None, group.lent, others)
+            shared.forces += inner.forced
+            bodies[shared.maker] = self._bodies_of([(tuple(group.lent), inner)], (), ())
+        for maker in _ordered(bodies, lambda one: bodies[one].takes, lambda one: one not in bodies, self._checkpoint):
+            level.bodies[maker] = bodies[maker]
+        return own
 
     def _needs(self, node: Node) -> tuple[Node, ...]:
         """What is computed before a node, whatever is taken."""
@@ -302,36 +294,18 @@ class _Levels:
             found = self._loops[node] = condition, body, tuple(outside)
         return found
 
-    def _forced(self, wanted: Sequence[Node], here: Sequence[Node], visible: _Visible) -> dict[Node, Node]:
-        """Of what is delayed outside, what a level always needs, inputs first; with what forces it."""
-        if not visible:
-            return {}
-        needed = dict.fromkeys(wanted)
-        for node in here:
-            needed.update(dict.fromkeys(self._needs(node)))
-        # Forced in this order, none forces another in turn, however long a chain of them is.
-        order = _ordered(
-            [one for one in needed if one in visible],
-            lambda one: visible[one].forced,
-            lambda one: one not in visible,
-            self._checkpoint,
-        )
-        return {one: _node_of_plan(one, FORCED, (visible[one].maker,), one.spec) for one in order}
-
-    def _bodies(
-        self, node: Node, members: Mapping[_Place, Sequence[Node]], path: tuple[int, ...], seen: _Visible
-    ) -> Bodies:
+    def _bodies(self, node: Node, sweep: Sweep, seen: _Visible) -> Bodies:
         """What a node runs that belongs to a level."""
         if node.op is COND:
             levels = [
-                (results, self.level(results, members.get(_Place(node, side), ()), (*path, scope), seen))
-                for side, (results, scope) in enumerate(zip(self._results(node), scopes_of(node), strict=True))
+                (results, self._level(sweep, sweep.members.get(at, []), sweep.groups.get(at, []), results, seen))
+                for results, at in zip(self._results(node), (Place(node, 0), Place(node, 1)), strict=True)
             ]
             return self._bodies_of(levels, node.inputs[:1], ())
         loop = loop_of(node)
         condition, body, _ = self._loop(node)
         levels = [
-            (results, self.level(results, candidates, (*path, _INSIDE), seen))
+            (results, self.root(results, candidates, seen))
             for results, candidates in (((loop.condition,), condition), (loop.body, body))
         ]
         return self._bodies_of(levels, node.inputs[: len(loop.values)], loop.values)
@@ -347,30 +321,41 @@ class _Levels:
         programs = [level.program(results, given, self._sources) for results, level in levels]
         return Bodies(tuple(programs), tuple([results for results, _ in levels]), (*first, *captured))
 
-    def _complete(self, level: _Level, wanted: Sequence[Node], inside: frozenset[Node]) -> None:
+    def _complete(self, level: _Level, wanted: Sequence[Node]) -> None:
         """Puts the nodes of a level into their order, and finds what it is given."""
         forced, bodies = level.forced, level.bodies
+        own = {*level.inside, *bodies, *forced.values()}
         values: dict[Node, None] = {}
         makers: dict[Node, None] = {}
 
         def is_given(node: Node) -> bool:
-            if node in inside or node in bodies:
+            if node in own or self._is_known(node):
                 return False
             (makers if node.op is DELAYED else values)[node] = None
             return True
 
         def needs(node: Node) -> Iterable[Node]:
-            first = () if node.op is DELAYED or node.op is FORCED else self._needs(node)
             taken = bodies[node].takes if node in bodies else ()
+            first = node.inputs if node.index < 0 else self._needs(node)
             return [forced.get(one, one) for one in (*first, *taken)]
 
         roots = [*forced.values(), *[forced.get(one, one) for one in wanted]]
-        level.nodes = _ordered(roots, needs, is_given, self._checkpoint)
-        level.values = sorted(values, key=lambda one: one.index)
-        level.makers = sorted(makers, key=lambda one: one.index)
+        level.nodes += _ordered(roots, needs, is_given, self._checkpoint)
+        level.values += sorted(values, key=_index)
+        level.makers += sorted(makers, key=_index)
 
 
-def _node_of_plan(node: Node, op: Op, operands: tuple[Node, ...], spec: ArraySpec) -> Node:
-    """A node that is in no graph, about one that is."""
-    name = f"{node.name}:{op.name}"
-    return Node(node.graph, node.index, op, operands, operands, NO_PARAMS, (), spec, None, name, node.raw_site)
+def _index(node: Node) -> int:
+    return node.index
+
+
+def _node_of_plan(about: Node, op: Op, operands: tuple[Node, ...]) -> Node:
+    """A node that is in no graph, named for one that is."""
+    name, index = f"{about.name.partition(':')[0]}:{op.name}", about.index if about.index < 0 else -1 - about.index
+    return Node(about.graph, index, op, operands, operands, NO_PARAMS, (), ANY, None, name, about.raw_site)
+
+
+def _picked(node: Node, call: Node, index: int) -> Node:
+    """What stands for `node`, which is one of the values of `call`."""
+    params, name = {"index": index}, node.name
+    return Node(node.graph, node.index, OUTPUT, (call,), (call,), params, (), node.spec, None, name, node.raw_site)

@@ -181,15 +181,15 @@ class Iteration:
 
 @final
 class Delay:
-    """Makes a delayed value.
+    """Makes delayed values.
 
     A kernel: takes what its body is given, and the key of random numbers, if that draws; gives a `Delayed`.
 
     Fields:
-        node: whose value is delayed.
-        bodies: the one that computes it.
+        node: what stands for them.
+        bodies: the one that computes them.
         draws: whether it draws random numbers.
-        work: of making it: none.
+        work: of delaying them: none.
     """
 
     __slots__ = ("bodies", "draws", "node")
@@ -208,44 +208,44 @@ class Delay:
 
 @final
 class Delayed:
-    """A value that is computed once, when it is first needed; of one run.
+    """Values that are computed once, when the first of them is needed; of one run.
 
     Fields:
-        body: computes it.
+        body: computes them.
         given, key: of what, until it has begun.
         begun: whether somebody has. Set under the lock, or on the event loop.
-        value: it, once it is known.
-        known: whether it is.
-        future: of an event loop, for those who wait while somebody computes it; made for the first of them.
+        values: they, once they are known.
+        known: whether they are.
+        future: of an event loop, for those who wait while somebody computes them; made for the first who does.
     """
 
-    __slots__ = ("begun", "body", "future", "given", "key", "known", "lock", "value")
+    __slots__ = ("begun", "body", "future", "given", "key", "known", "lock", "values")
 
     def __init__(self, body: Body, given: tuple[Any, ...], key: _Key | None) -> None:
         self.body: Final = body
         self.given = given
         self.key: Final = key
         self.begun = False
-        self.value: Any = None
+        self.values: tuple[Any, ...] = ()
         self.known = False
         self.future: Future[None] | None = None
         self.lock: Final = Lock()
 
-    def now(self) -> Any:
-        """The value, if no scheduler is needed for it. Blocks while another thread computes it.
+    def now(self) -> tuple[Any, ...]:
+        """The values, if no scheduler is needed for them. Blocks while another thread computes them.
 
         Raises:
-            Stopped: who computed it has failed, and with it the run.
+            Stopped: who computed them has failed, and with it the run.
         """
         if self.known:
-            return self.value
+            return self.values
         with self.lock:
             if not self.known:
-                self.know(self.body(self.begin(), self.key)[0])
-        return self.value
+                self.know(self.body(self.begin(), self.key))
+        return self.values
 
     def begin(self) -> tuple[Any, ...]:
-        """What it is computed of, for who asks first.
+        """What they are computed of, for who asks first.
 
         Raises:
             Stopped: another has asked, and has failed.
@@ -256,22 +256,22 @@ class Delayed:
         given, self.given = self.given, ()
         return given
 
-    def know(self, value: Any) -> None:
-        """It has been computed."""
-        self.value = value
+    def know(self, values: tuple[Any, ...]) -> None:
+        """They have been computed."""
+        self.values = values
         self.known = True
 
 
 @final
 class Force:
-    """Gives a delayed value.
+    """Gives delayed values.
 
-    A kernel: takes a `Delayed`.
+    A kernel: takes a `Delayed`, and gives a tuple.
 
     Fields:
-        node: where it is needed.
-        bodies: the one that computes it.
-        draws: never; what it draws from was fixed when it was delayed.
+        node: what stands for them where they are needed.
+        bodies: the one that computes them.
+        draws: never; what they draw from was fixed when they were delayed.
     """
 
     __slots__ = ("bodies", "node")
@@ -282,12 +282,12 @@ class Force:
         self.node: Final = node
         self.bodies: Final = bodies
 
-    def __call__(self, delayed: Delayed) -> Any:
+    def __call__(self, delayed: Delayed) -> tuple[Any, ...]:
         return delayed.now()
 
     @property
     def work(self) -> Estimate:
-        """What computing it costs."""
+        """What computing them costs."""
         return self.bodies[0].plan.work
 
 

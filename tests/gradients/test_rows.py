@@ -16,13 +16,12 @@ from .table import CASES, Array
 SPECIAL = {one.name for one in vars(op).values() if isinstance(one, op.Op)}
 LEAVES = {"placeholder", "constant", "group", "item"}
 """Ops without operands, or whose values are of no known dtype."""
-LATER = {"cond"}
 REFUSING = {"adam", "adam_rates", "while_loop"}
 """Ops that gradients do not go through."""
 
 
 def test_every_op_has_a_row() -> None:
-    assert (set(SPECS) | SPECIAL) - LEAVES - LATER - set(GRADIENTS) == set()
+    assert (set(SPECS) | SPECIAL) - LEAVES - set(GRADIENTS) == set()
 
 
 def test_every_row_that_reaches_anything_has_a_case() -> None:
