@@ -41,11 +41,13 @@ class _Submission:
 class DeviceArray:
     """An array of a simulated device."""
 
-    __slots__ = ("__weakref__", "_made_by", "_values")
+    __slots__ = ("__weakref__", "_made_by", "_values", "dtype", "shape")
 
     def __init__(self, values: _HostArray, made_by: _Submission) -> None:
         self._values: Final = values
         self._made_by: Final = made_by
+        self.dtype: Final = values.dtype
+        self.shape: Final = values.shape
 
     def read(self, by: _Submission | None = None) -> _HostArray:
         """Its values, for a kernel of `by`, or for the host.

@@ -10,12 +10,11 @@ import asyncio
 import weakref
 from asyncio import AbstractEventLoop
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, final
 
-import anyio
 import numpy as np
 
 from .. import ops
@@ -26,12 +25,11 @@ from .._graph.scopes import control_dependencies, device
 from .._registry import registry
 from .._session.args import RunOptions
 from .._session.config import SessionConfig
-from .._session.delivery import RunFuture
 from .._session.session import Session
 from ..errors import DeviceLostError, NodeTimeoutError, RunTimeoutError, SessionClosedError
 from ._device import DEVICES, DeviceArray, SimulatedBackend
 from ._faults import FAULTS, FUNCTIONS, NESTED, OPS, SIZE, Fault, PlantedError, Script, current_script
-from .simulation import Simulation
+from ._ways import WAYS
 
 _Array = np.ndarray[Any, Any]
 
@@ -144,7 +142,7 @@ class Plot:
         self.faults: Final[dict[int, Fault]] = {
             index: random.choice(FAULTS) for index in calls if careless and random.random() < 0.3
         }
-        self.way: Final = random.choice(list(_WAYS))
+        self.way: Final = random.choice(list(WAYS))
         self.patience_s: Final = random.random() * 0.06
         self.options: Final = RunOptions(
             timeout_s=random.random() * 0.06 if random.random() < 0.15 else None,
@@ -168,83 +166,8 @@ class Plot:
         )
 
 
-async def _awaited(session: Session, plot: Plot, nodes: list[Node], feeds: dict[Node, _Array]) -> Any:
-    return (await session.run(nodes, feeds, plot.options)).results
-
-
-async def _submitted(session: Session, plot: Plot, nodes: list[Node], feeds: dict[Node, _Array]) -> Any:
-    future = session.submit(nodes, feeds, plot.options)
-    try:
-        early = await future.fetched(nodes[0])
-        results = (await future).results
-    finally:
-        del future  # It keeps its exception, which keeps this frame.
-    if not isinstance(early, DeviceArray):
-        assert np.array_equal(early, results[0]), (early, results[0])
-    return results
-
-
-async def _given_up(session: Session, plot: Plot, nodes: list[Node], feeds: dict[Node, _Array]) -> Any:
-    script = current_script.get()
-    future = session.submit(nodes, feeds, plot.options)
-    timer = asyncio.get_running_loop().call_later(plot.patience_s, _give_up, future, script)
-    try:
-        results = (await future).results
-    finally:
-        timer.cancel()
-        del future
-    assert not script.over, "it was cancelled, and gave values"
-    return results
-
-
-def _give_up(future: RunFuture[Any], script: Script) -> None:
-    script.over = future.cancel()
-
-
-async def _cut_off(session: Session, plot: Plot, nodes: list[Node], feeds: dict[Node, _Array]) -> Any:
-    async with asyncio.timeout(plot.patience_s):
-        return (await session.run(nodes, feeds, plot.options)).results
-
-
-async def _left(session: Session, plot: Plot, nodes: list[Node], feeds: dict[Node, _Array]) -> Any:
-    with anyio.move_on_after(plot.patience_s):
-        return (await session.run(nodes, feeds, plot.options)).results
-    raise asyncio.CancelledError
-
-
-async def _cancelled(session: Session, plot: Plot, nodes: list[Node], feeds: dict[Node, _Array]) -> Any:
-    task = asyncio.current_task()
-    assert task is not None
-    loop = asyncio.get_running_loop()
-    loop.call_later(plot.patience_s, task.cancel)
-    loop.call_later(plot.patience_s + 0.001, task.cancel)
-    return (await session.run(nodes, feeds, plot.options)).results
-
-
-async def _streamed(session: Session, plot: Plot, nodes: list[Node], feeds: dict[Node, _Array]) -> Any:
-    found: dict[Node, Any] = {}
-    async with session.stream(nodes, feeds, plot.options) as stream:
-        async for node, value in stream:
-            assert isinstance(node, Node)
-            found[node] = value
-    return [found[node] for node in nodes]
-
-
-_Way = Callable[[Session, Plot, list[Node], dict[Node, _Array]], Coroutine[Any, Any, Any]]
-_WAYS: Final[dict[_Way, tuple[type[BaseException], ...]]] = {
-    _awaited: (),
-    _submitted: (),
-    _given_up: (asyncio.CancelledError,),
-    _cut_off: (TimeoutError,),
-    _left: (asyncio.CancelledError,),
-    _cancelled: (asyncio.CancelledError,),
-    _streamed: (),
-}
-"""How a run is asked for and given up, and what that alone may raise."""
-
-
 @final
-class Scenario:
+class GraphScenario:
     """A graph and its runs.
 
     Fields:
@@ -336,7 +259,7 @@ class Scenario:
             assert value.tobytes() == right.tobytes(), f"node{index}: {value}, where NumPy has {right}"
 
     def _check_error(self, plot: Plot, error: BaseException) -> None:
-        allowed = (*plot.may_raise, *_WAYS[plot.way], *([SessionClosedError] if self._closes_early else []))
+        allowed = (*plot.may_raise, *WAYS[plot.way], *([SessionClosedError] if self._closes_early else []))
         assert type(error) in allowed, f"{error!r}, where {allowed} were possible"
         notes = [note for note in getattr(error, "__notes__", []) if note.startswith("asyncgraph: ")]
         blamed = {fault.seen for fault in plot.faults.values()} | {NodeTimeoutError}
@@ -351,19 +274,3 @@ class Scenario:
         assert not self._complaints, f"the loop complains: {self._complaints}"
         held = [value for one in self._arrays if (value := one()) is not None]
         assert not held, f"arrays are held: {held}"
-
-
-def play(seed: int) -> tuple[Counter[str], list[str]]:
-    """Plays the scenario of a seed; gives how its runs ended, and what was done in which order.
-
-    Raises:
-        AssertionError: something was not as promised. The message has the seed.
-    """
-    simulation = Simulation(seed)
-    scenario = Scenario(simulation.random)
-    try:
-        simulation.run(scenario.main())
-        scenario.check_nothing_is_left()
-    except AssertionError as error:
-        raise AssertionError(f"seed {seed}: {error}") from error
-    return scenario.outcomes, simulation.log

@@ -16,7 +16,8 @@ from asyncgraph._exec.run import Run
 from asyncgraph._exec.scheduler import Scheduler
 from asyncgraph._exec.turn import Turn
 from asyncgraph.testing.__main__ import campaign, main
-from asyncgraph.testing._scenario import play
+from asyncgraph.testing._play import play
+from asyncgraph.testing._scenario import GraphScenario
 
 FIRST = 1_000_000
 """Other seeds than those of campaigns."""
@@ -32,7 +33,7 @@ def test_a_thousand_scenarios_are_as_promised(first: int) -> None:
 
 def test_a_scenario_is_the_same_each_time() -> None:
     for seed in range(FIRST, FIRST + 20):
-        assert play(seed) == play(seed)
+        assert play(seed, GraphScenario) == play(seed, GraphScenario)
 
 
 def test_the_command_line_plays_as_many_scenarios_as_are_asked_for(capsys: pytest.CaptureFixture[str]) -> None:

@@ -328,7 +328,7 @@ async def test_initialize_takes_nothing_but_variables() -> None:
         new = v.assign(2.0)
     async with ag.Session(graph) as session:
         with pytest.raises(FeedTypeError, match="is no variable"):
-            await session.initialize([new])  # pyright: ignore[reportArgumentType]
+            await session.initialize([new])  # pyright: ignore[reportArgumentType]  # which is an error
         assert (await session.run(v)).results == 1.0
 
 

@@ -1,0 +1,46 @@
+"""The scenario of a seed, played."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from ..errors import SimulationError
+from .simulation import Simulation
+
+
+class Scenario(Protocol):
+    """What is played.
+
+    Fields:
+        outcomes: how many runs ended how, by the name of the exception; "value" for those that succeeded.
+    """
+
+    @property
+    def outcomes(self) -> Counter[str]: ...
+
+    async def main(self) -> None:
+        """Runs everything and checks it."""
+
+    def check_nothing_is_left(self) -> None:
+        """Checks what is left when all has ended."""
+
+
+def play(seed: int, make: Callable[[Random], Scenario]) -> tuple[Counter[str], list[str]]:
+    """Plays the scenario of a seed; gives how its runs ended, and what was done in which order.
+
+    Raises:
+        AssertionError: something was not as promised, or it does not end. The message has the seed.
+    """
+    simulation = Simulation(seed)
+    scenario = make(simulation.random)
+    try:
+        simulation.run(scenario.main())
+        scenario.check_nothing_is_left()
+    except SimulationError:
+        raise
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+    return scenario.outcomes, simulation.log
