@@ -327,9 +327,6 @@ class Run:
         try:
             with cores:
                 context.run(self._run_chunk, segment, position)
-        except Stopped:
-            self._dropped(segment, post)
-            return None
         except BaseException as error:
             self._failed(segment, error, post)
             return None
@@ -491,7 +488,10 @@ class Run:
         post(self._end_if_over)
 
     def _failed(self, segment: int, error: BaseException, post: Post) -> None:
-        self._fail(segment, explain_failure(self.plan, segment, error), error, post)
+        if isinstance(error, Stopped):
+            self._dropped(segment, post)
+        else:
+            self._fail(segment, explain_failure(self.plan, segment, error), error, post)
 
     def _fail(self, segment: int, node: Node | None, error: BaseException, post: Post) -> None:
         with self._lock:

@@ -41,7 +41,7 @@ _SLICE_S: Final = 1e-3
 
 @final
 class Stopped(BaseException):  # no error: nobody sees it
-    """A loop ends since its run is over."""
+    """A kernel of control flow ends since its run is over, or about to be."""
 
 
 @final

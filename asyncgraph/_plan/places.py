@@ -30,6 +30,7 @@ Places = frozenset[Place]
 
 ALWAYS: Final = Place(None, 0)
 _EVERYWHERE: Final[Places] = frozenset((ALWAYS,))
+_NOWHERE: Final[Places] = frozenset()
 
 
 @final
@@ -55,8 +56,9 @@ class Sweep:
         groups: for each place, what is shared by several inside of it.
         _needs: what is computed before a node, whatever is taken.
         _results: what the branches of a node give.
-        _places: for each node that is needed, where.
-        _askers: for each node, what needs it.
+        _asked: for each node that is needed, where others are that need it.
+        _askers: these others.
+        _places: where it is always needed itself, once it has been its turn.
         _unions: what several places are together.
         _depths: how many places each is in.
     """
@@ -68,21 +70,23 @@ class Sweep:
         self.groups: Final[dict[Place, list[Group]]] = {}
         self._needs: Final = needs
         self._results: Final = results
-        self._places: Final[dict[Node, Places]] = {}
+        self._asked: Final[dict[Node, set[Places]]] = {}
         self._askers: Final[dict[Node, list[Node]]] = {}
-        self._unions: Final[dict[tuple[Places, Places], Places]] = {}
+        self._places: Final[dict[Node, Places]] = {}
+        self._unions: Final[dict[frozenset[Places], Places]] = {}
         self._depths: Final[dict[Place, int]] = {ALWAYS: 0}
 
     def sort(self, wanted: Iterable[Node], nodes: Iterable[Node]) -> None:
         """Sorts `nodes`, which stand last built first, as far as `wanted` need them, whatever is taken. Once."""
-        self._places.update(dict.fromkeys(wanted, _EVERYWHERE))
+        for one in wanted:
+            self._asked[one] = {_EVERYWHERE}
         shared: list[Node] = []
         for node in nodes:
-            places = self._places.get(node)
-            if places is None:
+            asked = self._asked.get(node)
+            if asked is None:
                 continue
-            if node.op is ASSIGN and not branch_of(node):
-                places = self._places[node] = _EVERYWHERE  # A run assigns it or not, whatever is taken.
+            is_run_s = node.op is ASSIGN and not branch_of(node)  # A run assigns it or not, whatever is taken.
+            places = self._places[node] = _EVERYWHERE if is_run_s else self._union(frozenset(asked))
             if len(places) == 1:
                 self.members.setdefault(next(iter(places)), []).append(node)
             else:
@@ -96,30 +100,27 @@ class Sweep:
 
     def _ask(self, node: Node, nodes: Iterable[Node], places: Places) -> None:
         for one in nodes:
-            known = self._places.get(one)
-            self._places[one] = places if known is None or known is places else self._union(known, places)
+            self._asked.setdefault(one, set()).add(places)
             self._askers.setdefault(one, []).append(node)
 
     # -- places ----------------------------------------------------------------------------------------
 
-    def _union(self, one: Places, other: Places) -> Places:
-        union = self._unions.get((one, other))
+    def _union(self, several: frozenset[Places]) -> Places:
+        union = self._unions.get(several)
         if union is None:
-            union = self._unions[one, other] = self._reduced(one | other)
+            union = next(iter(several)) if len(several) == 1 else self._reduced(_NOWHERE.union(*several))
+            self._unions[several] = union
         return union
 
     def _reduced(self, places: Places) -> Places:
         """The same places, none of them inside others, nor two that are all branches of a node."""
         while ALWAYS not in places:
             last = max([_index(one) for one in places])
-            inner = next((one for one in places if self._is_inside(one, places, last)), None)
-            if inner is not None:
-                places -= {inner}
-                continue
-            both = next((one for one in places if Place(one.of, 1 - one.side) in places), None)
-            if both is None:
+            places -= {one for one in places if self._is_inside(one, places, last)}
+            pairs = {one for one in places if Place(one.of, 1 - one.side) in places}
+            if not pairs:
                 return places
-            places = places - {both, Place(both.of, 1 - both.side)} | self._around(both)
+            places = (places - pairs).union(*[self._around(one) for one in pairs])
         return _EVERYWHERE
 
     def _around(self, place: Place) -> Places:
@@ -197,9 +198,8 @@ class Sweep:
         ranks: dict[Node, int] = {}
         for node in sorted(self._askers, key=lambda one: one.index):
             rank = ranks.get(node, 0)
-            places = self._places[node]
             for asker in self._askers[node]:
-                waits = node in shared and self._sharing(asker) != places
+                waits = node in shared and self._sharing(asker) != self._places[node]
                 ranks[asker] = max(ranks.get(asker, 0), rank + waits)
         return ranks
 
