@@ -54,6 +54,23 @@ def _index_add(namespace: ModuleType, params: _Params, device: object) -> Kernel
     return kernel
 
 
+def _take_add(namespace: ModuleType, params: _Params, device: object) -> Kernel:
+    """Row by row: the standard has nothing that adds up what is repeated."""
+    axis = cast("int", params.get("axis", 0))
+
+    def kernel(x: Array, indices: Array, updates: Array) -> Array:
+        made = namespace.asarray(x, copy=True)
+        before = (slice(None),) * (axis % len(x.shape))
+        shape = (*x.shape[: len(before)], *indices.shape, *x.shape[len(before) + 1 :])
+        spread = namespace.broadcast_to(namespace.asarray(updates, dtype=x.dtype, device=device), shape)
+        for place in np.ndindex(*indices.shape):
+            row = (*before, int(indices[place]), ...)
+            made[row] = made[row] + spread[(*before, *place, ...)]
+        return made
+
+    return kernel
+
+
 def _broadcast_like(namespace: ModuleType, params: _Params, device: object) -> Kernel:
     def kernel(x: Array, like: Array) -> Array:
         return namespace.broadcast_to(x, like.shape)
@@ -207,6 +224,7 @@ COMPOSED: Final[Mapping[str, Callable[[ModuleType, _Params, object], Kernel]]] =
     "split_like": _split_like,
     "stop_gradient": _stop_gradient,
     "sum_to": _sum_to,
+    "take_add": _take_add,
     "where_larger": _where_larger,
     "where_positive": _where_positive,
 }

@@ -253,8 +253,7 @@ def array_api_kernel(
     """The function `op` of an Array API namespace as a kernel, with `params` as its keywords.
 
     `index` is `array[key]`, which the standard has for all axes or with a `...` only; `concat` and `stack` take their
-    operands as one list; dtypes become the namespace's own. What is no function of the standard is made of those, but
-    for `take_add`: it has none that adds up what is repeated.
+    operands as one list; dtypes become the namespace's own. What is no function of the standard is made of those.
 
     Args:
         namespace: NumPy's, or one like it.

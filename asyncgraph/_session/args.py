@@ -224,7 +224,7 @@ def as_args(args: Any, feeds: Feeds | None, options: RunOptions | None) -> RunAr
 
 # The slots' own accessors: `object.__setattr__` looks each name up again, at three times the cost.
 _slots: Final[Mapping[str, Any]] = vars(RunArgs)
-_new: Final[Callable[[object], Any]] = object.__new__
+_new: Final[Callable[[Any], Any]] = object.__new__
 _set_key: Final[Any] = _slots["_key"].__set__
 _set_fetches: Final[Any] = _slots["fetches"].__set__
 _set_feeds: Final[Any] = _slots["feeds"].__set__
@@ -237,7 +237,7 @@ key_of: Final[Callable[[RunArgs[Any]], tuple[object, ...]]] = _slots["_key"].__g
 
 def with_options(args: RunArgs[T], options: RunOptions) -> RunArgs[T]:
     """`args` with other options, under which the plan is the same."""
-    made: RunArgs[T] = _new(RunArgs)
+    made = cast("RunArgs[T]", _new(RunArgs))
     _set_key(made, key_of(args))
     _set_fetches(made, args.fetches)
     _set_feeds(made, args.feeds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -174,7 +175,8 @@ class ndarray:
             # Either it doesn't fit, which the copy's probe finds too, or its elements are not in a row.
             if copy is False:
                 raise
-        return launch(self._world, "copy", lambda a: np.reshape(a, dims, order=order, copy=True), [self])
+        # What a probe finds is remembered by the options.
+        return launch(self._world, "copy", partial(np.reshape, copy=True), [self], {"shape": dims, "order": order})
 
     def ravel(self, order: Any = "C") -> Self:
         return self.reshape(-1, order=order)
