@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from ._gradients.backward import backward
+from ._gradients.control import check_outside
 from ._gradients.custom import UserGradient, row_of_function
 from ._gradients.tables import USER_GRADIENTS
 from ._graph.node import Node
@@ -61,7 +62,7 @@ def gradients(
 
     Raises:
         SpecTypeError: one of `xs` is of integers, booleans, or an unknown dtype; or something is no node.
-        GradientError: an op on the path has no gradient.
+        GradientError: an op on the path has no gradient; or one of `xs` or `stop` belongs to a branch of a `cond`.
         GraphError: the nodes belong to several graphs.
     """
     y_nodes, x_nodes, stops = _nodes("ys", ys), _nodes("xs", xs), set(_nodes("stop", stop))
@@ -75,7 +76,9 @@ def gradients(
     _check_dtypes(y_nodes, x_nodes)
     seeds = _seeds(y_nodes, grad_ys, isinstance(ys, Node))
     with graph, name_scope("gradients"), control_dependencies(None):
-        return backward(y_nodes, seeds, x_nodes, stops)
+        made = backward(y_nodes, seeds, x_nodes, stops)
+    check_outside(y_nodes, {*stops, *[x for x, one in zip(x_nodes, made, strict=True) if one is None]})
+    return made
 
 
 def stop_gradient(x: Operand, /, *, name: str | None = None) -> Node:

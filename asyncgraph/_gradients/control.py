@@ -6,13 +6,14 @@ use the nodes of its branches, which belong to both then, and are computed once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import NoReturn, cast
 
 from .. import ops
 from .._graph.control import branches_of, captures_of, lazy_inputs
 from .._graph.node import Node
+from .._graph.op import COND
 from ..control_flow import build_cond
 from ..errors import GradientError
 from .backward import backward
@@ -38,6 +39,30 @@ def _cond(node: Node, gradients: Mapping[int, Node], wanted: Sequence[int]) -> l
     values = build_cond(operands[0], partial(branch, true), partial(branch, false), None, captures, inside)
     found = {x: value for x, value in zip(xs, values, strict=True) if x in reached}
     return [found.get(operands[at]) for at in wanted]
+
+
+def check_outside(ys: Sequence[Node], nodes: Collection[Node]) -> None:
+    """Refuses nodes that belong to branches on the way to `ys`: no gradient outside of these can be told of them.
+
+    Raises:
+        GradientError: one does.
+    """
+    first = min([one.index for one in nodes], default=0)
+    seen: set[Node] = set()
+    todo = list(ys)
+    while todo:
+        node = todo.pop()
+        if node.index < first or node in seen:
+            continue
+        seen.add(node)
+        todo += node.inputs
+        found = _inside(node, set(captures_of(node))).intersection(nodes) if node.op is COND else ()
+        for one in found:
+            raise GradientError(
+                f"{one!r} belongs to a branch of {node!r}, and has no gradient outside of it\n"
+                f"  built at: {one.site or 'unknown'}\n"
+                "  call gradients, or stop_gradient, in the function that builds the branch"
+            )
 
 
 def _inside(node: Node, outside: set[Node]) -> set[Node]:
