@@ -170,7 +170,8 @@ class PlainRunFuture(RunFuture[T]):
                 self._session.runs.initialize(self, first)
                 return False
             store = self._session.engine.store
-            self._transaction = Transaction(store, parent_in(self._context, store), self._args.options)
+            parent = parent_in(self._context, store)
+            self._transaction = Transaction(store, parent, self._args.options, self.nested)
             if not self._transaction.enter(plan, partial(self._session.host.mailbox.post, self.resume)):
                 if self.nested:
                     self._session.host.calls.urge()

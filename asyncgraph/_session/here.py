@@ -9,7 +9,7 @@ from threading import Event
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, final
 
-from .._exec.calls import Awaited, CallSite, timed_out
+from .._exec.calls import Awaited, CallSite, current_call, timed_out
 from .._exec.inline import explain_failure
 from .._exec.notes import explain_call
 from .._exec.recorder import Recorder, run_chunk
@@ -87,11 +87,12 @@ class RunHere:
     def _state(self, plan: Plan) -> list[Any] | None:
         """What a plan is given of the variables, once the run has what it needs; `None` if another plan is needed."""
         store = self.session.engine.store
-        self.transaction = transaction = Transaction(store, parent_in(self._context, store), self._args.options)
+        parent, nested = parent_in(self._context, store), self._context.get(current_call) is not None
+        self.transaction = transaction = Transaction(store, parent, self._args.options, nested)
         granted = Event()
         try:
             if not transaction.enter(plan, granted.set):
-                if transaction.parent is not None:
+                if nested:
                     self.session.urge()
                 while transaction.waits:
                     granted.wait(None if self._deadline == inf else max(0.0, self._deadline - perf_counter()))

@@ -27,13 +27,14 @@ class LockRequest:
         writes: what it may write, and no other run may read or write meanwhile: variables; and the initial values of
             those that get their first value, which nobody else computes meanwhile.
         reads: the variables that it may read besides, and no other run may write meanwhile.
-        ancestors: the requests of the runs that wait for it.
+        ancestors: the requests of the runs that wait for it, as far as these hold anything.
+        blocks: whether a node of another run waits for it, and may keep a thread from everybody else meanwhile.
         on_grant: called when it no longer waits, by who has let go of what it waited for; `None` when nobody need be.
         granted: whether it holds what it asks for.
         arrival: its number among those that had to look at others.
     """
 
-    __slots__ = ("ancestors", "arrival", "granted", "on_grant", "reads", "writes")
+    __slots__ = ("ancestors", "arrival", "blocks", "granted", "on_grant", "reads", "writes")
 
     def __init__(
         self,
@@ -41,10 +42,12 @@ class LockRequest:
         writes: Iterable[Node],
         on_grant: Callable[[], None],
         ancestors: tuple[LockRequest, ...] = (),
+        blocks: bool = False,
     ) -> None:
         self.writes: Final = frozenset(writes)
         self.reads: Final = frozenset(reads) - self.writes
         self.ancestors: Final = ancestors
+        self.blocks: Final = blocks
         self.on_grant: Callable[[], None] | None = on_grant
         self.granted = False
         self.arrival = 0
@@ -74,6 +77,7 @@ class LockQueue:
         _waiting: for each variable, those who wait, for it or for another, and are not nested.
         _writers: of these, those that write it.
         _nested: those who wait and are nested.
+        _blocking: those who wait and block.
         _arrivals: numbers them all.
     """
 
@@ -83,6 +87,7 @@ class LockQueue:
         self._waiting: Final[dict[Node, _Requests]] = {}
         self._writers: Final[dict[Node, _Requests]] = {}
         self._nested: Final[_Requests] = {}
+        self._blocking: Final[_Requests] = {}
         self._arrivals: Final = count(1)
 
     @property
@@ -91,9 +96,9 @@ class LockQueue:
         return self._alone is None and not self._held and not self._waiting and not self._nested
 
     @property
-    def keeps_nested_waiting(self) -> bool:
-        """Whether nested runs wait: somebody who waits for one may keep a thread from everybody else meanwhile."""
-        return bool(self._nested)
+    def blocks(self) -> bool:
+        """Whether somebody waits who blocks."""
+        return bool(self._blocking)
 
     def enter(self, request: LockRequest) -> bool:
         """Takes a request in; whether it is granted at once.
@@ -118,6 +123,8 @@ class LockQueue:
         else:
             _add(self._waiting, request, (*request.writes, *request.reads))
             _add(self._writers, request, request.writes)
+        if request.blocks:
+            self._blocking[request] = None
         return False
 
     def leave(self, request: LockRequest) -> list[LockRequest]:
@@ -134,7 +141,7 @@ class LockQueue:
             self._stop_waiting(request)
         nested = [one for one in self._nested if self._may_hold(one) and self._hold(one)]
         for one in nested:
-            del self._nested[one]
+            self._stop_waiting(one)
         freed: list[LockRequest] = []
         for variable in request.writes:
             freed += self._grant_first(variable)
@@ -188,6 +195,7 @@ class LockQueue:
         return True
 
     def _stop_waiting(self, request: LockRequest) -> None:
+        self._blocking.pop(request, None)
         if request in self._nested:
             del self._nested[request]
         else:

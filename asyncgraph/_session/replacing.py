@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._exec.calls import current_call
 from .._graph.exchange import dlpack_device
 from .._graph.variable import Variable
 from ..abc import Array
@@ -88,4 +89,5 @@ def commit_here(store: Store, state: State) -> None:
 
 
 def _transaction(store: Store) -> Transaction:
-    return Transaction(store, parent_in(copy_context(), store), DEFAULT_OPTIONS)
+    nested = current_call.get() is not None
+    return Transaction(store, parent_in(copy_context(), store), DEFAULT_OPTIONS, nested)

@@ -77,9 +77,9 @@ class Store:
         return self._seed, self.next_number() if number is None else number
 
     @property
-    def keeps_nested_waiting(self) -> bool:
-        """Whether nested runs wait for variables."""
-        return self._locks.keeps_nested_waiting
+    def blocks(self) -> bool:
+        """Whether nodes of other runs wait for variables, and may keep threads from everybody else meanwhile."""
+        return self._locks.blocks
 
     def enter(self, request: LockRequest) -> bool:
         """Asks for variables; whether they are granted at once.

@@ -40,6 +40,7 @@ class Transaction:
         store: what it reads from, and commits to.
         parent: that of the run, of the same session, that waits for this one.
         values: what it reads, once it has begun; and what nested runs of it read, until it is over.
+        blocks: whether a node of another run, whatever that holds, waits for it.
         over: whether it has ended: what its nodes have left running is nested no more.
         _options: say what its random numbers are drawn from.
         _key: what they are drawn from, once it is known.
@@ -48,12 +49,13 @@ class Transaction:
         _first: the same of variables that had no value.
     """
 
-    __slots__ = ("_first", "_key", "_new", "_options", "_request", "over", "parent", "store", "values")
+    __slots__ = ("_first", "_key", "_new", "_options", "_request", "blocks", "over", "parent", "store", "values")
 
-    def __init__(self, store: Store, parent: Transaction | None, options: RunOptions) -> None:
+    def __init__(self, store: Store, parent: Transaction | None, options: RunOptions, blocks: bool = False) -> None:
         self.store: Final = store
         self.parent: Final = parent
         self.values: State = _NOTHING
+        self.blocks: Final = blocks
         self.over = False
         self._options: Final = options
         self._key: tuple[int, int] | None = None
@@ -91,7 +93,7 @@ class Transaction:
         ancestors = () if self.parent is None else tuple(self.outer_requests())
         for one in ancestors:
             reads = reads.difference(one.writes, one.reads)
-        request = LockRequest(reads, writes, on_grant or _nobody_waits, ancestors)
+        request = LockRequest(reads, writes, on_grant or _nobody_waits, ancestors, self.blocks)
         if self.store.enter(request) or on_grant is not None:
             self._request = request
             return True
@@ -104,8 +106,8 @@ class Transaction:
         return self._request is not None and not self._request.granted
 
     def is_urgent(self) -> bool:
-        """Whether nested runs may be waiting for what it holds, and threads for these."""
-        return self._request is not None and self.store.keeps_nested_waiting
+        """Whether nodes may be waiting for what it holds, and all threads with them."""
+        return self._request is not None and self.store.blocks
 
     def begin(self, plan: Plan) -> list[Any] | None:
         """What `plan` is given besides the feeds, in the order of its slots, from the state that the run reads.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -84,3 +84,12 @@ async def turns(count: int = 20) -> None:
     """Lets the loop turn."""
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def until(holds: Callable[[], object]) -> None:
+    """Lets the loop turn until something holds."""
+    async with asyncio.timeout(10):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0)

@@ -215,7 +215,29 @@ async def test_runs_that_start_together_give_one_first_value(is_async: bool) -> 
     async with ag.Session(graph) as session:
         await asyncio.gather(*[session.run(ways[number % 4]) for number in range(100)])
         assert calls == [1]
+        assert session.statistics().runs_started <= 100 + 4
         assert (await session.run(v)).results == 32.0
+
+
+async def test_nested_runs_that_start_together_give_one_first_value_and_what_depends_on_it() -> None:
+    drawn = iter([10.0, 20.0, 30.0])
+
+    async def draw() -> Any:
+        await asyncio.sleep(0)
+        return np.float64(next(drawn))
+
+    with ag.Graph() as graph:
+        v = ag.variable(draw, dtype="float64", shape=())
+        w = ag.variable(v + 1)
+
+        @ag.op
+        async def nest() -> None:
+            await asyncio.gather(*[session.run(one) for one in (v, w, v, w)])
+
+        nesting = nest.node()
+    async with asyncio.timeout(10), ag.Session(graph) as session:
+        await session.run(nesting)
+        assert (await session.run([v, w])).results == [10.0, 11.0]
 
 
 def test_threads_that_start_together_give_one_first_value() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 import asyncgraph as ag
 
-from .helpers import Gate, turns
+from .helpers import Gate, turns, until
 
 
 @ag.op
@@ -217,6 +217,33 @@ async def test_ops_of_a_run_that_holds_what_a_nested_run_wants_get_a_thread_thou
             release.set()
             await asyncio.gather(*runs)
             assert (await session.run(v)).results == 1.0
+
+
+async def test_an_op_gets_a_thread_that_is_wanted_when_all_are_waiting_already() -> None:
+    """The nested run waits first; then a call is ready of the run that it waits for."""
+    gate, nests = Gate(), asyncio.Event()
+    with ag.Graph() as graph:
+        v = ag.variable(0.0)
+        added = v.assign_add(1.0)
+        changed = v.assign(ag.op(np.array)(gate.node(5.0)))
+
+        @ag.op
+        def nest() -> Any:
+            loop.call_soon_threadsafe(nests.set)
+            return session.run_blocking(added).results
+
+        nesting = nest.node()
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(10), ag.Session(graph, config=ag.SessionConfig(threads=1)) as session:
+        await session.initialize()
+        runs = [session.submit(changed)]
+        await gate.has_begun()
+        runs.append(session.submit(nesting))
+        await nests.wait()
+        await until(lambda: session.store.blocks)
+        gate.open()
+        await asyncio.gather(*runs)
+        assert (await session.run(v)).results == 6.0
 
 
 # -- threads -----------------------------------------------------------------------------------------------

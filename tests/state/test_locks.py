@@ -229,6 +229,20 @@ def test_a_run_whose_outer_run_has_ended_is_like_any_other() -> None:
     assert queue.enter(request("", "a", outer, inner))
 
 
+def test_it_says_whether_somebody_waits_who_blocks() -> None:
+    queue = LockQueue()
+    holds = request("", "a")
+    waiting = [LockRequest((), [VARIABLES["a"]], never, (), blocks) for blocks in (False, True, True)]
+    seen = [queue.enter(holds), queue.enter(waiting[0]), queue.blocks, queue.enter(waiting[1]), queue.blocks]
+    assert seen == [True, False, False, False, True]
+    queue.enter(waiting[2])
+    queue.leave(waiting[2])
+    assert queue.blocks
+    queue.leave(holds)
+    queue.leave(waiting[0])
+    assert (waiting[1].granted, queue.blocks) == (True, False)
+
+
 # -- against a model ---------------------------------------------------------------------------------------
 
 
@@ -349,7 +363,7 @@ class Queue(RuleBasedStateMachine):
         assert self.queue.idle
 
 
-Queue.TestCase.settings = settings(max_examples=60, stateful_step_count=25, derandomize=True, deadline=None)
+Queue.TestCase.settings = settings(max_examples=40, stateful_step_count=25, derandomize=True, deadline=None)
 
 
 class TestQueue(Queue.TestCase):

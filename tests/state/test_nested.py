@@ -50,6 +50,16 @@ async def test_a_nested_run_may_assign_what_an_ancestor_only_reads_if_that_assig
         assert (await session.run(nesting.v)).results == 2.0
 
 
+async def test_a_nested_run_that_assigns_may_read_what_an_ancestor_assigns_and_sees_it_as_it_was() -> None:
+    nesting = Nesting()
+    with nesting.graph:
+        doubled = nesting.w.assign(nesting.v * 2)
+    async with asyncio.timeout(10), ag.Session(nesting.graph) as session:
+        nesting.inner = lambda: session.run(doubled)
+        await session.run(nesting.sets_v)
+        assert (await session.run([nesting.v, nesting.w])).results == [50.0, 2.0]
+
+
 async def test_a_nested_run_reads_what_the_outer_run_reads() -> None:
     nesting, gate = Nesting(), Gate()
     async with ag.Session(nesting.graph) as session:

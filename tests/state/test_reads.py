@@ -275,7 +275,7 @@ statement = st.builds(
 )
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 @given(
     statements=st.lists(statement, min_size=2, max_size=9),
     fetches=st.lists(st.integers(0, 20), min_size=1, max_size=4),

@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +16,10 @@ import numpy as np
 import pytest
 
 import asyncgraph as ag
+from asyncgraph._session.locks import LockRequest
+from asyncgraph._session.store import Store
+from asyncgraph._session.transaction import Transaction
+from asyncgraph.errors import StateConflictError
 
 from .helpers import KINDS, Gate, opened
 
@@ -168,6 +173,53 @@ async def test_a_future_and_a_context_that_are_kept_keep_no_version() -> None:
         assert len(contexts) == 2
 
 
+async def test_what_an_op_has_left_running_makes_its_run_keep_no_version() -> None:
+    gate = Gate()
+    contexts: list[Any] = []
+    left: list[asyncio.Task[None]] = []
+    with ag.Graph() as graph:
+        v = ag.variable(np.zeros(100))
+        more = v.assign_add(1.0)
+
+        @ag.op
+        async def leave() -> None:
+            async def later() -> None:
+                await gate()
+                await session.run(more)
+
+            contexts.append(copy_context())
+            left.append(asyncio.create_task(later()))
+
+        reading = [v[0], leave.node()]
+    async with ag.Session(graph) as session:
+        await session.run(more)
+        await session.run(reading)
+        gate.open()
+        await asyncio.gather(*left)
+        with without_collections():
+            old = weakref.ref(session.store.snapshot()[v])
+            await session.run(more)
+            assert old() is None
+    assert contexts
+
+
+def test_a_request_that_waits_no_more_keeps_nobody_who_waited() -> None:
+    with ag.Graph() as graph:
+        v = ag.variable(0.0)
+    store = Store(graph, None)
+    told: list[str] = []
+    first, second, third = [LockRequest((), (v,), partial(told.append, name)) for name in ("1", "2", "3")]
+    assert [store.enter(one) for one in (first, second, third)] == [True, False, False]
+    assert first.on_grant is None
+    store.leave(first)
+    store.leave(third)
+    assert (second.on_grant, third.on_grant, told) == (None, None, ["2"])
+    nested = LockRequest((), (v,), told.clear, (second,))
+    with pytest.raises(StateConflictError):
+        store.enter(nested)
+    assert nested.on_grant is None
+
+
 async def test_who_waits_for_variables_keeps_no_version_of_them() -> None:
     gate = Gate()
     with ag.Graph() as graph:
@@ -202,13 +254,10 @@ async def test_a_session_that_is_gone_keeps_nothing() -> None:
 async def test_a_run_of_a_plan_without_variables_takes_no_lock_and_no_transaction(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from asyncgraph._session import transaction
-    from asyncgraph._session.store import Store
-
     def never(*_: object) -> Any:
         raise AssertionError
 
-    for owner, name in ((Store, "enter"), (Store, "leave"), (transaction.Transaction, "__init__")):
+    for owner, name in ((Store, "enter"), (Store, "leave"), (Transaction, "__init__")):
         monkeypatch.setattr(owner, name, never)
     with ag.Graph() as graph:
         v = ag.variable(0.0)
@@ -222,8 +271,6 @@ async def test_a_run_of_a_plan_without_variables_takes_no_lock_and_no_transactio
 
 
 async def test_a_run_that_only_reads_takes_no_lock(monkeypatch: pytest.MonkeyPatch) -> None:
-    from asyncgraph._session.store import Store
-
     with ag.Graph() as graph:
         v = ag.variable(0.0)
         nodes = [v, v + 1, ag.op(lambda value: value)(v)]
