@@ -223,7 +223,7 @@ async def test_nested_runs_that_start_together_give_one_first_value_and_what_dep
     drawn = iter([10.0, 20.0, 30.0])
 
     async def draw() -> Any:
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
         return np.float64(next(drawn))
 
     with ag.Graph() as graph:
