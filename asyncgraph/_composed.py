@@ -92,6 +92,8 @@ def _sum_to(namespace: ModuleType, params: _Params, device: object) -> Kernel:
             return x
         lead = len(shape) - len(wanted)
         axes = *range(lead), *[axis for axis in range(lead, len(shape)) if shape[axis] != wanted[axis - lead]]
+        if lead < 0 or any(axis >= lead and wanted[axis - lead] != 1 for axis in axes):
+            raise ValueError(f"shape {tuple(wanted)} was not broadcast to {tuple(shape)}")
         return namespace.reshape(namespace.sum(x, axis=axes, dtype=x.dtype, keepdims=True), wanted)
 
     return kernel

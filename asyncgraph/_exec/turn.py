@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Future
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from time import perf_counter
-from types import coroutine
 from typing import Any, Final, final
 
 Slice = Callable[[], bool]
@@ -26,11 +25,10 @@ class Turn:
         budget_s: seconds of it that a turn may have; at least one slice is done in each, whatever it takes.
         _waiting: work for the next turns.
         _following: work that the slice being done has asked for; `None` while none is being done.
-        _passing: whether a task that has found no time waits for the next turn by itself.
         _marked: whether the loop will tell us when the next turn begins.
     """
 
-    __slots__ = ("_following", "_loop", "_marked", "_passing", "_waiting", "budget_s", "spent_s")
+    __slots__ = ("_following", "_loop", "_marked", "_waiting", "budget_s", "spent_s")
 
     def __init__(self, loop: AbstractEventLoop, budget_s: float) -> None:
         self.budget_s: Final = budget_s
@@ -39,7 +37,6 @@ class Turn:
         self._waiting: Final[deque[Slice]] = deque()
         self._following: deque[Slice] | None = None
         self._marked = False
-        self._passing = False
 
     def create_future(self) -> Future[Any]:
         """A future of the loop."""
@@ -59,22 +56,6 @@ class Turn:
     def has_time(self) -> bool:
         """Whether inline work may be done now, without overtaking what waits."""
         return self.spent_s < self.budget_s and not self._waiting
-
-    def is_free(self) -> bool:
-        """Whether nobody waits for the next turn, so that a task may `pass_on` to it."""
-        return not self._waiting and not self._passing
-
-    @coroutine
-    def pass_on(self) -> Generator[None]:
-        """To be awaited: gives the rest of this turn to others. Costs a third of what it does to wait in the queue.
-
-        For one task at a time: thousands that woke up in each turn, to find that there is no time, would use it up.
-        """
-        self._passing = True
-        try:
-            yield
-        finally:
-            self._passing = False
 
     def charge(self, seconds: float) -> None:
         """Counts inline work that was done in this turn."""

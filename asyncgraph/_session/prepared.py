@@ -55,9 +55,6 @@ class PreparedRun:
         request = None if self._session.hooked else self._request
         if request is not None and (request.runs_inline or request.runs_with_state):
             turn = self._session.turn_with_time()
-            if turn is None and self._session.host.turn.is_free():
-                await self._session.host.turn.pass_on()
-                turn = self._session.turn_with_time()
             if turn is not None:
                 try:
                     if request.runs_inline:

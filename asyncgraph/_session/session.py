@@ -140,9 +140,6 @@ class Session:
             host = self._open()
         turn, runs = host.turn, self.runs
         try:
-            if not turn.has_time and turn.is_free():
-                await turn.pass_on()
-                self._open()  # It may be closed by now.
             if (self.hooked or asked.options.hooks) and calls_hooks(asked):
                 return await self.start_hooked(asked, began, self.hooks)
             if not asked.options.trace and runs.executing < self.config.max_concurrent_runs:
