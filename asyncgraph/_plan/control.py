@@ -321,7 +321,7 @@ def truth(value: Any, node: Node) -> bool:
     Raises:
         SpecError, SpecTypeError: it is not one boolean.
     """
-    if value.__class__ is _Bool:  # as nearly all are
+    if value.__class__ is _Bool or value.__class__ is bool:  # as nearly all are
         return bool(value)
     dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
     if dtype != np.dtype(bool):
