@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar, cast, final
+from typing import Any, cast, final, overload
 
 import numpy as np
 
@@ -25,10 +25,26 @@ from ._graph.structures import flatten, leaves_as, rebuild
 from ._graph.variable import Variable, assigned_by
 from .errors import GraphError, SpecError, SpecTypeError
 
-T = TypeVar("T")
+_Leaf = Node | complex | np.ndarray[Any, Any] | np.generic
+"""What is a node, or becomes a constant."""
 
 
-def cond(pred: Node | bool, true_fn: Callable[[], T], false_fn: Callable[[], T], name: str | None = None) -> T:
+@overload
+def cond(pred: Node, true_fn: Callable[[], _Leaf], false_fn: Callable[[], _Leaf], name: str | None = None) -> Node: ...
+@overload
+def cond(
+    pred: Node,
+    true_fn: Callable[[], tuple[_Leaf, _Leaf]],
+    false_fn: Callable[[], tuple[_Leaf, _Leaf]],
+    name: str | None = None,
+) -> tuple[Node, Node]: ...
+@overload
+def cond(
+    pred: Node | bool, true_fn: Callable[[], object], false_fn: Callable[[], object], name: str | None = None
+) -> Any: ...
+def cond(
+    pred: Node | bool, true_fn: Callable[[], object], false_fn: Callable[[], object], name: str | None = None
+) -> Any:
     """What `true_fn` gives where `pred` is true when the graph runs, and otherwise what `false_fn` gives.
 
     Both functions are called now, once, and build nodes. Of these, and of all that only branches need, also what was
@@ -64,14 +80,41 @@ def cond(pred: Node | bool, true_fn: Callable[[], T], false_fn: Callable[[], T],
     return build_cond(pred, true_fn, false_fn, name)
 
 
+@overload
 def while_loop(
-    cond_fn: Callable[..., Any],
-    body_fn: Callable[..., Any],
-    loop_vars: T,
+    cond_fn: Callable[[Node], object],
+    body_fn: Callable[[Node], object],
+    loop_vars: _Leaf,
     name: str | None = None,
     *,
     maximum_iterations: int | None = None,
-) -> T:
+) -> Node: ...
+@overload
+def while_loop(
+    cond_fn: Callable[[Node, Node], object],
+    body_fn: Callable[[Node, Node], object],
+    loop_vars: tuple[_Leaf, _Leaf],
+    name: str | None = None,
+    *,
+    maximum_iterations: int | None = None,
+) -> tuple[Node, Node]: ...
+@overload
+def while_loop(
+    cond_fn: Callable[..., object],
+    body_fn: Callable[..., object],
+    loop_vars: object,
+    name: str | None = None,
+    *,
+    maximum_iterations: int | None = None,
+) -> Any: ...
+def while_loop(
+    cond_fn: Callable[..., object],
+    body_fn: Callable[..., object],
+    loop_vars: object,
+    name: str | None = None,
+    *,
+    maximum_iterations: int | None = None,
+) -> Any:
     """Computes the body again and again while the condition holds; gives the last values.
 
     Both functions are called now, with nodes for the values of an iteration, and build nodes; and again, if the body
@@ -122,12 +165,12 @@ def while_loop(
 
 def build_cond(
     pred: Node,
-    true_fn: Callable[[], T],
-    false_fn: Callable[[], T],
+    true_fn: Callable[[], object],
+    false_fn: Callable[[], object],
     name: str | None = None,
     outside: Collection[Node] = (),
     inside: Collection[Node] = (),
-) -> T:
+) -> Any:
     """As `cond`, of a node; for gradients of a `cond`.
 
     `outside` is what the branches use besides what they are seen to; and `inside` what was built before, but belongs

@@ -55,3 +55,12 @@ def a_function_becomes_an_op_with_options_and_without(function: Callable[[int], 
     assert_type(ag.op(function), OpFunction)
     assert_type(ag.op(function, pure=True, spec="int64[]"), OpFunction)
     assert_type(ag.op(pure=True)(function), OpFunction)
+
+
+def what_branches_and_loops_give_are_nodes(p: ag.Node, x: ag.Node) -> None:
+    assert_type(ag.cond(p, lambda: x * 2, lambda: 1.0), ag.Node)
+    assert_type(ag.cond(p, lambda: (x, 1), lambda: (0.5, x)), tuple[ag.Node, ag.Node])
+    assert_type(ag.cond(p, lambda: {"a": x}, lambda: {"a": 1}), Any)
+    assert_type(ag.while_loop(lambda a: a < 3, lambda a: a + 1, 0), ag.Node)
+    assert_type(ag.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a), (0, x)), tuple[ag.Node, ag.Node])
+    assert_type(ag.while_loop(lambda i, *a: i < 3, lambda i, *a: (i + 1, *a), [0, x, x]), Any)
