@@ -249,8 +249,7 @@ def _iteration(
 ) -> tuple[list[Node], _Branch, _Branch]:
     """The nodes that stand for the values of an iteration, and what the two functions build of them."""
     several = isinstance(loop_vars, (list, tuple))
-    with control_dependencies(None):
-        values = [graph.add(LOOP_VALUE, (), NO_PARAMS, spec) for spec in specs]
+    values = [graph.add(LOOP_VALUE, (), NO_PARAMS, spec) for spec in specs]
     given: Any = rebuild(loop_vars, iter(values))
     arguments = tuple(given) if several else (given,)
     condition = _Branch.build(graph, partial(cond_fn, *arguments), 0)

@@ -57,8 +57,12 @@ def prune_levels(
     return Program(wanted, given, computed, pruned, kept, program.bodies, same=program.same)
 
 
+MOST_NESTED: Final = 200
+"""Levels inside of each other: computing one takes three of Python's frames, of which a stack has 1000."""
+
+
 def nested_too_deeply() -> GraphError:
-    """The error of a run in which branches and loops run others, and these others, as deep as Python's stack goes."""
+    """The error of a run in which branches and loops run others, and these others, deeper than the stack allows."""
     return GraphError(
         "cond and while_loop are nested too deeply in each other\n"
         "  what a cond alone uses is nested in it, too: write control_dependencies to have it computed before"
@@ -161,12 +165,21 @@ _KNOWN: Final = frozenset({CONSTANT, PLACEHOLDER})
 
 @final
 class _Levels:
-    """Finds the levels of a run, whose variables are settled. Recurses as deep as control flow is nested."""
+    """Finds the levels of a run, whose variables are settled. Recurses as deep as control flow is nested.
+
+    Fields:
+        _sources: for nodes that have no computation of their own, the node whose value is theirs.
+        _fed: what is given to the run.
+        _depth: how many levels are being found, each inside of the one before.
+        _used: which of the values of a "cond" something needs.
+        _loops: of loops that have been looked at, what `_loop` gives.
+    """
 
     def __init__(self, sources: Mapping[Node, Node], fed: Collection[Node], checkpoint: Checkpoint) -> None:
         self._sources: Final = sources
         self._fed: Final = fed
         self._checkpoint: Final = checkpoint
+        self._depth = 0
         self._used: Final[dict[Node, set[int]]] = {}
         self._loops: Final[dict[Node, tuple[list[Node], list[Node], tuple[Node, ...]]]] = {}
 
@@ -191,16 +204,14 @@ class _Levels:
         return self._needs(node)
 
     def _level(
-        self,
-        sweep: Sweep,
-        here: Sequence[Node],
-        groups: Sequence[Group] | None,
-        wanted: Sequence[Node],
-        visible: _Visible,
+        self, sweep: Sweep, here: Sequence[Node], groups: Sequence[Group], wanted: Sequence[Node], visible: _Visible
     ) -> _Level:
-        """One level of a sweep, that gives `wanted`. `groups` is what is delayed in it, `None` if it is itself."""
+        """One level of a sweep, that gives `wanted`. `groups` is what is delayed in it."""
+        self._depth += 1
+        if self._depth > MOST_NESTED:
+            raise RecursionError
         level = _Level(frozenset(here))
-        self._force(level, self._delayed(wanted, here, visible, groups is None), visible)
+        self._force(level, self._delayed(wanted, here, visible), visible)
         seen = {one: shared for one, shared in visible.items() if one not in level.forced}
         if groups:
             seen |= self._shared(level, sweep, groups, seen)
@@ -208,21 +219,21 @@ class _Levels:
             if node.op in CONTROL_OPS:
                 level.bodies[node] = self._bodies(node, sweep, seen)
         self._complete(level, wanted)
+        self._depth -= 1
         return level
 
     def _is_known(self, node: Node) -> bool:
         return node.op in _KNOWN and not node.after and node not in self._fed
 
-    def _delayed(self, wanted: Sequence[Node], here: Sequence[Node], visible: _Visible, is_delayed: bool) -> list[Node]:
+    def _delayed(self, wanted: Sequence[Node], here: Sequence[Node], visible: _Visible) -> list[Node]:
         """Of what is delayed outside, what a level always needs, inputs first."""
         if not visible:
             return []
         needed = dict.fromkeys(wanted)
         for node in here:
             needed.update(dict.fromkeys(self._needs(node)))
+        # Forced in this order, none has to force another in turn, however long a chain of them is.
         found = [one for one in needed if one in visible]
-        if is_delayed:
-            return found  # Whoever forces it has forced these before, however long a chain of them is.
         return _ordered(found, lambda one: visible[one].forces, lambda one: one not in visible, self._checkpoint)
 
     def _force(self, level: _Level, delayed: Sequence[Node], visible: _Visible) -> None:
@@ -245,7 +256,7 @@ class _Levels:
         bodies: dict[Node, Bodies] = {}
         for group, shared in zip(groups, made, strict=True):
             others = {one: other for one, other in {**visible, **own}.items() if other is not shared}
-            inner = self._level(sweep, group.members, None, group.lent, others)
+            inner = self._level(sweep, group.members, (), group.lent, others)
             shared.forces += inner.forced
             bodies[shared.maker] = self._bodies_of([(tuple(group.lent), inner)], (), ())
         for maker in _ordered(bodies, lambda one: bodies[one].takes, lambda one: one not in bodies, self._checkpoint):

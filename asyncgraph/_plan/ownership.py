@@ -14,7 +14,7 @@ from typing import Final, final
 
 from .._graph.control import CONTROL_OPS
 from .._graph.node import Node
-from .._graph.op import ASSIGN, CONSTANT, CURRENT, ITEM, OUTPUT, PLACEHOLDER, READ
+from .._graph.op import ASSIGN, COND, CONSTANT, CURRENT, ITEM, OUTPUT, PLACEHOLDER, READ
 from .._graph.rules.tables import VIEWS
 from .._graph.variable import Variable
 from .estimate import Estimates
@@ -262,7 +262,8 @@ _HANDED_ON: Final = frozenset({OUTPUT, ITEM, READ, CURRENT, ASSIGN})
 def _seen_through(instruction: Instruction) -> tuple[int, ...]:
     op = instruction.node.op
     if op in CONTROL_OPS:
-        return tuple(range(len(instruction.operands)))  # A branch may give what it is given.
+        # A branch may give what it is given; but the condition is not for it.
+        return tuple(range(int(op is COND), len(instruction.operands)))
     if instruction.kind is not Kind.KERNEL:
         return ()
     if instruction.moves_to is not None or op in _HANDED_ON:

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -20,6 +21,8 @@ from asyncgraph import ops
 from asyncgraph._plan.control import Body, Delayed, Stopped
 from asyncgraph.errors import RunTimeoutError
 
+from ..exec.helpers import Watched, open_host, plan_of
+from ..session.gates import Gate, turns
 from .helpers import values, values_async
 
 PATIENCE_S = 20
@@ -303,16 +306,67 @@ def test_an_interrupt_ends_a_loop_in_the_main_thread(graph: ag.Graph) -> None:
     timer.join()
 
 
+@pytest.mark.parametrize("kind", ["branch", "body", "shared"])
+async def test_a_cancelled_run_waits_for_an_op_in_a_thread(graph: ag.Graph, kind: str) -> None:
+    gate = Gate()
+    p = ag.placeholder("bool", ())
+    waits = ag.op(gate, spec="int64[]").node
+    node = {
+        "branch": lambda: ag.cond(p, lambda: waits(1), lambda: 0),
+        "body": lambda: ag.while_loop(lambda i: i < 5, lambda i: waits(i), 0),
+        "shared": lambda: (lambda one: ag.cond(p, lambda: one, lambda: 0) + ag.cond(p, lambda: one, lambda: 1))(
+            waits(1)
+        ),
+    }[kind]()
+    async with ag.Session(graph) as session:
+        future = session.submit(ag.RunArgs(node, {p: True}))
+        await gate.has_begun()
+        future.cancel()
+        await turns(5)
+        was_done = future.done()
+        gate.open()
+        with pytest.raises(asyncio.CancelledError):
+            await future
+
+    assert not was_done
+
+
+async def test_a_kernel_that_stops_since_another_has_failed_is_no_failure(graph: ag.Graph) -> None:
+    async def fail(_: Any) -> Any:
+        await asyncio.sleep(0)
+        return boom()
+
+    start = ag.op(lambda: 1.0, spec="float64[]", where="inline").node()
+    broken, stopping = ag.op(fail).node(start), start * 2
+    plan = plan_of(graph, [broken, stopping])
+
+    def stop(_: Any) -> None:
+        raise Stopped
+
+    chunk = next(one for chunks in plan.chunks for one in chunks)
+    chunk.run = stop
+    async with open_host() as host:
+        watched = Watched(host, plan)
+        with pytest.raises(KeyError, match="boom"):
+            await watched.values()
+
+
 async def test_the_loop_turns_while_small_kernels_repeat_on_a_worker(graph: ag.Graph) -> None:
     last = endless(lambda i: i + 1)
+    interval = sys.getswitchinterval()
     async with ag.Session(graph) as session:
+        await session.run(last + 0, {last: 0})
         future = session.submit(ag.RunArgs(last))
-        turns, end = 0, time.perf_counter() + 0.2
-        while time.perf_counter() < end:
-            await asyncio.sleep(1e-3)
-            turns += 1
+        turned, end = 0, time.perf_counter() + 0.3
+        sys.setswitchinterval(0.1)
+        try:
+            while time.perf_counter() < end:
+                await asyncio.sleep(1e-3)
+                turned += 1
+        finally:
+            sys.setswitchinterval(interval)
         future.cancel()
         with pytest.raises(asyncio.CancelledError):
             await future
 
-    assert turns > 10  # Without a pause each turn would wait for 5 ms, twice.
+    assert turned > 10  # Without pauses each turn would wait for 0.1 s.

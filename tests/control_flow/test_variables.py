@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import asyncgraph as ag
-from asyncgraph.errors import SpecTypeError
+from asyncgraph.errors import SpecTypeError, StateConflictError
 
 
 @pytest.fixture
@@ -172,6 +172,43 @@ def test_an_assignment_built_before_is_made_whichever_branch_uses_it(p: ag.Node,
     assert after(chosen, {p: taken}, v) == [6.0 if taken else 0.0, 5.0]
 
 
+def test_a_read_after_a_cond_sees_what_its_branches_have_waited_for(p: ag.Node, v: ag.Variable) -> None:
+    made = v.assign(5.0)
+
+    def branch() -> ag.Node:
+        with ag.control_dependencies([made]):
+            return ag.constant(1.0) * 2
+
+    chosen = ag.cond(p, branch, lambda: 0.0)
+    with ag.control_dependencies([chosen]):
+        read = v.read()
+
+    assert after([read], {p: True}, v) == [[5.0], 5.0]
+
+
+@pytest.mark.parametrize("taken", BOTH)
+def test_a_loop_in_a_branch_reads_what_was_assigned_there_before(p: ag.Node, v: ag.Variable, taken: bool) -> None:
+    q = ag.placeholder("bool", ())
+
+    def branch() -> Any:
+        made = v.assign(5.0)
+        nested = ag.cond(q, lambda: made + 1, lambda: 0.0)
+        loop = ag.while_loop(lambda a: a < 10, lambda a: a + v.current(), 0.0)
+        return nested, loop, v.assign(7.0)
+
+    chosen = ag.cond(p, branch, lambda: (0.0, 0.0, 0.0))
+
+    assert after(chosen, {p: True, q: taken}, v) == [(6.0 if taken else 0.0, 10.0, 7.0), 7.0]
+
+
+def test_an_assignment_that_is_used_outside_of_its_branch_is_not_made_there(p: ag.Node, v: ag.Variable) -> None:
+    inside: list[ag.Node] = []
+    ag.cond(p, lambda: inside.append(v.assign(5.0)) or inside[0], lambda: v)
+    other = ag.cond(p, lambda: inside[0] + 1, lambda: 0.0)
+
+    assert after(other, {p: True}, v) == [6.0, 1.0]
+
+
 def test_an_assignment_in_one_branch_does_not_count_in_the_other(p: ag.Node, v: ag.Variable) -> None:
     chosen = ag.cond(p, lambda: v.assign(50.0), lambda: v.assign_add(1.0))
 
@@ -243,6 +280,21 @@ async def test_a_run_that_an_op_of_a_branch_starts_is_nested(p: ag.Node, v: ag.V
 
     async with ag.Session(p.graph) as session:
         assert (await session.run(chosen, {p: True})).results == 2.0
+
+
+async def test_a_run_that_an_op_of_a_branch_starts_is_refused_what_the_run_holds_itself(
+    p: ag.Node, v: ag.Variable
+) -> None:
+    more = v.assign_add(1.0)
+
+    async def add() -> Any:
+        return (await session.run(more)).results
+
+    chosen = ag.cond(p, lambda: v.assign(ag.op(add, spec="float64[]").node()), lambda: v)
+
+    async with ag.Session(p.graph) as session:
+        with pytest.raises(StateConflictError):
+            await session.run(chosen, {p: True})
 
 
 def test_what_a_branch_gives_is_checked_when_it_is_assigned(p: ag.Node, v: ag.Variable) -> None:
