@@ -90,7 +90,7 @@ async def _run(outer: Run, body: Body, given: tuple[Any, ...], key: tuple[int, .
     make = type(outer)  # This module is below that of runs.
     frame = body.frame(given, key)
     run = make(outer.host, body.plan, frame, copy_context(), _largest(given), ended, outer.nested, outer.recorder)
-    run.transaction, run.is_urgent = outer.transaction, outer.is_urgent
+    run.is_urgent = outer.is_urgent
     run.start()
     try:
         try:

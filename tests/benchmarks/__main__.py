@@ -1,4 +1,4 @@
-"""Prints the table. `--section nodes small training build lag checkpoints` runs some of it."""
+"""Prints the table. `--section nodes small loops training build lag checkpoints` runs some of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from . import build, checkpoints, lag, nodes, small, training
+from . import build, checkpoints, lag, loops, nodes, small, training
 from .measure import ForeignLoad
 
 
@@ -24,6 +24,7 @@ class _Section:
 SECTIONS = {
     "nodes": _Section("node overhead, warm, against straight-line NumPy", nodes.rows),
     "small": _Section("one op on five float64, warm, against one np.square", small.rows),
+    "loops": _Section("an iteration of while_loop, warm, over the same NumPy calls in Python's", loops.rows),
     "training": _Section("a step of training, warm, against the same step in NumPy", training.rows),
     "build": _Section("from nothing to the first result", build.rows),
     "lag": _Section("the event loop while kernels run", lag.rows),
