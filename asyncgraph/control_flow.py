@@ -54,7 +54,9 @@ def cond(
     Assignments built in a branch are made if it is taken, if what it gives depends on them, and anything that the
     `cond` gives is wanted. Whichever is taken, assignments built before that a branch uses are made; variables
     have their first values; and placeholders have to be fed. Values are computed on the devices where nodes were
-    asked to run, and come back to the host. In a trace, a branch is part of the span of its `cond`.
+    asked to run, and come back to the host. Gradients are those of the taken branch. In a trace, kernels of a branch
+    are part of the span of its `cond`. Branches inside of each other, also of `cond`s that only they use, are refused
+    by the run if they are more than 200.
 
     Args:
         pred: one boolean. A Python one calls only one of the functions, and gives what that does, as it is.
@@ -121,10 +123,10 @@ def while_loop(
     gives what less is known of than of what it was given. What they build runs in each iteration; what was built
     before and is used by them, in whatever branch, runs once, before the loop. Random numbers differ by iteration.
 
-    A loop of kernels runs on a worker, never on an event loop. Between two iterations, or after a millisecond of
-    them, the run sees its deadline and its cancellation. No iteration keeps the values of another; they come to
-    the host after each. In a trace, a loop is one span. There is no gradient through a loop, and nothing is assigned
-    in it: give the last values to `assign`.
+    A loop of kernels runs on a worker, or in the thread that blocks for it; never on an event loop. Between two
+    iterations, or after a millisecond of them, the run sees its deadline and its cancellation. No iteration keeps the
+    values of another; they come to the host after each. In a trace, kernels of a loop are one span. There is no
+    gradient through a loop, and nothing is assigned in it: give the last values to `assign`.
 
     Args:
         cond_fn: takes what `loop_vars` has at its first level, each an argument, and gives one boolean.
