@@ -296,7 +296,7 @@ class Run:
                 self._dropped(segment, _now)
                 return False
             try:
-                self._context.run(self._run_chunk, segment, position)
+                self._context.run(run_chunk, self.plan.chunks[segment][position], self.frame, self.recorder)
             except BaseException as error:
                 self._failed(segment, error, _now)
                 return False
