@@ -132,6 +132,7 @@ class HookedRunFuture(RunFuture[T]):
             error = await self._tell_error(self._cause_of(failure))
         else:
             error = await self._tell_values(shares, merging)
+        merging.forget()
         self._finish(None if error is not None else shares[CALLER], error)
         del self, merging, shares, error  # What failed keeps this frame, and it would keep what was fed.
 

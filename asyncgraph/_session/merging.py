@@ -85,6 +85,11 @@ class Merging:
                 return error if who is CALLER else _blaming(who, own)
         return error
 
+    def forget(self) -> None:
+        """Forgets what was asked for: the frames of what a hook raised lead here, for as long as somebody keeps that."""
+        self._parts.clear()
+        self._fed.clear()
+
     def _feed(self, who: str, args: RunArgs[Any]) -> None:
         for key, value in args.feeds.items():
             node = resolve(key, self._engine.graph, "feed")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -415,7 +414,6 @@ def fail(*given: Any) -> None:
     raise ValueError("kept")
 
 
-@pytest.mark.xfail(sys.version_info >= (3, 12), reason="from Python 3.12 on an error keeps what was fed: to be mended")
 @pytest.mark.parametrize("where", ["before_run", "after_run", "node"])
 @pytest.mark.parametrize("how", ["run", "submit", "monitored"])
 async def test_a_kept_error_of_a_hooked_run_keeps_nothing_that_was_fed(where: str, how: str) -> None:
