@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, final, overload
 
@@ -60,9 +60,6 @@ class RunOptions:
     seed: int | None = None
     hooks: tuple[Hook, ...] | None = ()
 
-    _number: int | None = field(default=None, repr=False, compare=False)
-    """Of the run, if its session has numbered it."""
-
     def __post_init__(self) -> None:
         if self.timeout_s is not None and not (isinstance(self.timeout_s, Real) and self.timeout_s >= 0):
             raise RunArgsError(f"timeout_s={self.timeout_s!r}: give seconds, or None for no limit")
@@ -118,8 +115,9 @@ class RunArgs(Generic[T]):
         RunArgsError: `feeds` is no mapping, or `options` no `RunOptions`.
     """
 
-    __slots__ = ("_key", "feeds", "fetches", "options")
+    __slots__ = ("_key", "_number", "feeds", "fetches", "options")
     _key: tuple[object, ...]
+    _number: int
     feeds: Mapping[Any, Any]
     fetches: Any
     options: RunOptions
@@ -229,30 +227,32 @@ _set_key: Final[Any] = _slots["_key"].__set__
 _set_fetches: Final[Any] = _slots["fetches"].__set__
 _set_feeds: Final[Any] = _slots["feeds"].__set__
 _set_options: Final[Any] = _slots["options"].__set__
+_set_number: Final[Any] = _slots["_number"].__set__
 
 key_of: Final[Callable[[RunArgs[Any]], tuple[object, ...]]] = _slots["_key"].__get__
 """The fetches and feed keys as they were written: leaves of the fetches, `None`, keys of the feeds; and
 `_ELSEWHERE`, if the results are not wanted on the host; and `_STORED` or `_INITIALIZED`."""
 
 
-def with_options(args: RunArgs[T], options: RunOptions) -> RunArgs[T]:
-    """`args` with other options, under which the plan is the same."""
+def numbered(args: RunArgs[T], number: int | None) -> RunArgs[T]:
+    """`args` of the run of that number, from which its random numbers are drawn, unless it has a seed.
+
+    It is no option: what a run was given may be given to another, which has a number of its own.
+    """
+    if number is None:
+        return args
     made = cast("RunArgs[T]", _new(RunArgs))
     _set_key(made, key_of(args))
     _set_fetches(made, args.fetches)
     _set_feeds(made, args.feeds)
-    _set_options(made, options)
+    _set_options(made, args.options)
+    _set_number(made, number)
     return made
 
 
-def numbered(options: RunOptions, number: int) -> RunOptions:
-    """`options` of the run of that number, from which its random numbers are drawn, unless it has a seed."""
-    return replace(options, _number=number)
-
-
-def number_of(options: RunOptions) -> int | None:
-    """What `numbered` has given."""
-    return options._number  # pyright: ignore[reportPrivateUsage]  # of this module
+def number_of(args: RunArgs[Any]) -> int | None:
+    """What `numbered` has given, if it has. A slot that is empty costs those nothing who need no number."""
+    return getattr(args, "_number", None)
 
 
 def to_store(values: Mapping[Any, Any]) -> RunArgs[list[Any]]:
@@ -285,7 +285,7 @@ def refed(args: RunArgs[T], feeds: Mapping[Any, Any]) -> RunArgs[T]:
     """`args` with other values for the same feeds."""
     made: RunArgs[T] = untyped_args(args.fetches, feeds, args.options)
     _set_key(made, key_of(args))
-    return made
+    return numbered(made, number_of(args))
 
 
 def leaves_in(key: tuple[object, ...]) -> Sequence[Leaf]:

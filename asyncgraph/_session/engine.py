@@ -26,7 +26,6 @@ from .._registry import registry
 from ..errors import FeedError, FeedTypeError, FetchError, GraphError, SessionError
 from .args import (
     RunArgs,
-    RunOptions,
     initializes,
     key_of,
     leaves_in,
@@ -35,7 +34,6 @@ from .args import (
     refed,
     stores,
     to_initialize,
-    with_options,
 )
 from .config import SessionConfig
 from .feeds import FeedBinder, may_be_anything
@@ -217,13 +215,7 @@ class Engine:
 
     def numbered(self, args: RunArgs[T]) -> RunArgs[T]:
         """`args` for the run that is asked for now. For graphs that draw random numbers."""
-        if number_of(args.options) is not None:
-            return args
-        return with_options(args, self.numbered_options(args.options))
-
-    def numbered_options(self, options: RunOptions) -> RunOptions:
-        """`options` of the run that is asked for now."""
-        return numbered(options, self.store.next_number())
+        return args if number_of(args) is not None else numbered(args, self.store.next_number())
 
     def check(self, args: RunArgs[T]) -> RunArgs[T]:
         """`args` with the fed values as they will be run with, copied if they are to be: all that needs no plan.

@@ -18,7 +18,7 @@ from .._exec.run import Post, Run
 from .._graph.node import Node
 from .._plan.plan import Plan
 from ..errors import FetchError
-from .args import RunArgs, out_of_time, untyped_args
+from .args import RunArgs, number_of, out_of_time, untyped_args
 from .delivery import RunFuture
 from .engine import Engine, Request
 from .fetches import leaves_of, resolve
@@ -171,7 +171,7 @@ class PlainRunFuture(RunFuture[T]):
                 return False
             store = self._session.engine.store
             parent = parent_in(self._context, store)
-            self._transaction = Transaction(store, parent, self._args.options, self.nested)
+            self._transaction = Transaction(store, parent, self._args.options.seed, number_of(self._args), self.nested)
             if not self._transaction.enter(plan, partial(self._session.host.mailbox.post, self.resume)):
                 if self.nested:
                     self._session.host.calls.urge()

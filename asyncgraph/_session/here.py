@@ -21,7 +21,7 @@ from .._plan.lower import Kind
 from .._plan.plan import Plan
 from .._plan.segment import Segment
 from ..errors import RunArgsError
-from .args import RunArgs, out_of_time, untyped_args
+from .args import RunArgs, number_of, out_of_time, untyped_args
 from .engine import Request
 from .transaction import Transaction, parent_in
 from .values import RunValues
@@ -37,6 +37,7 @@ class RunHere:
     Fields:
         session: whose run it is; it lends its loop for what has to be awaited.
         transaction: what it has to do with variables; `None` if nothing.
+        _number: that of the run, if its random numbers are drawn from one.
         _deadline: when its time is up, in `perf_counter`'s time.
     """
 
@@ -47,6 +48,7 @@ class RunHere:
         self.session: Final = session
         self.transaction: Transaction | None = None
         self._args = args
+        self._number: Final = number_of(args)
         self._began: Final = began
         self._deadline: Final = inf if timeout_s is None else began + timeout_s
         self._context: Final = copy_context()
@@ -88,7 +90,7 @@ class RunHere:
         """What a plan is given of the variables, once the run has what it needs; `None` if another plan is needed."""
         store = self.session.engine.store
         parent, nested = parent_in(self._context, store), self._context.get(current_call) is not None
-        self.transaction = transaction = Transaction(store, parent, self._args.options, nested)
+        self.transaction = transaction = Transaction(store, parent, self._args.options.seed, self._number, nested)
         granted = Event()
         try:
             if not transaction.enter(plan, granted.set):

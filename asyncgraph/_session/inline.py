@@ -20,7 +20,7 @@ from .._exec.results import deliver
 from .._exec.turn import Turn
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
-from .args import RunArgs, RunOptions
+from .args import RunArgs, RunOptions, number_of
 from .engine import Engine, Request
 from .feeds import FedOnDevice
 from .store import Store
@@ -42,9 +42,9 @@ def run_inline(engine: Engine, args: RunArgs[T], began: float, turn: Turn) -> Ru
     request = engine.known(args)
     if request is None or not request.runs_inline:
         if request is not None and request.runs_with_state:
-            return run_with_state(
-                engine.store, request, args.fetches, tuple(args.feeds.values()), args.options, began, turn
-            )
+            fed = tuple(args.feeds.values())
+            number = number_of(args) if request.plan.draws else None
+            return run_with_state(engine.store, request, args.fetches, fed, args.options, number, began, turn)
         return None
     return run_request(request, args.fetches, tuple(args.feeds.values()), args.options, began, turn)
 
@@ -122,11 +122,21 @@ def run_request(
 
 
 def run_with_state(
-    store: Store, request: Request, fetches: Any, fed: tuple[Any, ...], options: RunOptions, began: float, turn: Turn
+    store: Store,
+    request: Request,
+    fetches: Any,
+    fed: tuple[Any, ...],
+    options: RunOptions,
+    number: int | None,
+    began: float,
+    turn: Turn,
 ) -> RunValues[Any] | Unfinished | None:
-    """As `run_request`, for a request with state. `None`, and nothing done, if it would have to wait for others."""
+    """As `run_request`, for a request with state. `None`, and nothing done, if it would have to wait for others.
+
+    `number` is that of the run, if its random numbers are drawn from one.
+    """
     parent = None if current_call.get() is None else parent_in(copy_context(), store)
-    transaction = Transaction(store, parent, options)
+    transaction = Transaction(store, parent, options.seed, number)
     plan = request.plan
     try:
         state = transaction.begin(plan) if transaction.enter(plan) else None

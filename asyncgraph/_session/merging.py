@@ -9,7 +9,7 @@ from typing import Any, Final, cast, final
 from .._graph.node import Node
 from .._plan.compiler import no_checkpoint
 from ..errors import FetchError, HookConflictError, RunArgsError
-from .args import DEFAULT_OPTIONS, RunArgs, RunOptions
+from .args import DEFAULT_OPTIONS, RunArgs, RunOptions, number_of, numbered
 from .engine import Engine
 from .fetches import resolve
 from .values import RunValues
@@ -23,6 +23,7 @@ class Merging:
 
     Fields:
         options: of the run, as far as it is known by now.
+        _number: of the run, if it has one.
         _engine: of the session that runs it.
         _parts: what each of them asked for.
         _fed: each node that is fed, with its value and who feeds it.
@@ -31,6 +32,7 @@ class Merging:
 
     def __init__(self, engine: Engine, args: RunArgs[Any]) -> None:
         self.options: RunOptions = args.options
+        self._number: Final = number_of(args)
         self._engine: Final = engine
         self._parts: Final[dict[str, RunArgs[Any] | None]] = {CALLER: args}
         self._fed: Final[dict[Node, tuple[Any, str]]] = {}
@@ -57,11 +59,12 @@ class Merging:
     @property
     def args(self) -> RunArgs[list[Any]]:
         """What is to be run. Its results are a list: for the caller, and for each hook that wants something."""
-        return RunArgs(
+        made = RunArgs(
             [part.fetches for part in self._parts.values() if part is not None and part.fetches is not None],
             {node: value for node, (value, _) in self._fed.items()},
             self.options,
         )
+        return numbered(made, self._number)
 
     def shared_out(self, values: RunValues[list[Any]]) -> dict[str, RunValues[Any]]:
         """What each of them is given, of what the run gave; `None` as results to a hook that wanted nothing."""
@@ -86,7 +89,7 @@ class Merging:
         return error
 
     def forget(self) -> None:
-        """Forgets what was asked for: the frames of what a hook raised lead here, for as long as somebody keeps that."""
+        """Forgets what was asked for: the frames of what a hook raised lead here, and somebody may keep that."""
         self._parts.clear()
         self._fed.clear()
 

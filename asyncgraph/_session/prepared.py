@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from .._graph.node import Node
 from .._plan.compiler import no_checkpoint
 from ..errors import MissingFeedError, RunArgsError
-from .args import DEFAULT_OPTIONS, Fetches, RunArgs, untyped_args
+from .args import DEFAULT_OPTIONS, Fetches, RunArgs, numbered, untyped_args
 from .engine import Request
 from .fetches import resolve
 from .inline import QueuedRun, Unfinished, run_request, run_with_state
@@ -49,19 +49,19 @@ class PreparedRun:
         began = perf_counter()
         if len(values) != len(self._feeds):
             raise RunArgsError(f"{self!r} takes {len(self._feeds)} values, not {len(values)}")
-        options = DEFAULT_OPTIONS
-        if self._session.graph.draws:
-            options = self._session.engine.numbered_options(options)
+        number = self._session.store.next_number() if self._session.graph.draws else None
         request = None if self._session.hooked else self._request
         if request is not None and (request.runs_inline or request.runs_with_state):
             turn = self._session.turn_with_time()
             if turn is not None:
                 try:
                     if request.runs_inline:
-                        done = run_request(request, self._fetches, values, options, began, turn)
+                        done = run_request(request, self._fetches, values, DEFAULT_OPTIONS, began, turn)
                     else:
                         store = self._session.engine.store
-                        done = run_with_state(store, request, self._fetches, values, options, began, turn)
+                        done = run_with_state(
+                            store, request, self._fetches, values, DEFAULT_OPTIONS, number, began, turn
+                        )
                 finally:
                     turn.charge(perf_counter() - began)
                 if isinstance(done, Unfinished):
@@ -70,11 +70,11 @@ class PreparedRun:
                     self._session.runs.started += 1
                     self._session.runs.ended += 1
                     return done
-        args = untyped_args(self._fetches, dict(zip(self._feeds, values, strict=True)), options)
+        args = untyped_args(self._fetches, dict(zip(self._feeds, values, strict=True)))
         del values
         # Once the files that it loads were read there is a better plan, which may run inline.
         self._request = self._session.engine.known(args) or self._request
-        return await self._session.run(args)
+        return await self._session.run(numbered(args, number))
 
     def __repr__(self) -> str:
         return f"<prepared run of ({', '.join([node.name for node in self._feeds])})>"

@@ -20,7 +20,7 @@ from .._exec.calls import current_call
 from .._graph.exchange import dlpack_device
 from .._graph.variable import Variable
 from ..abc import Array
-from .args import DEFAULT_OPTIONS, RunArgs, to_store
+from .args import RunArgs, to_store
 from .engine import Engine
 from .in_thread import GoOn, in_thread, tell
 from .store import State, Store
@@ -90,4 +90,4 @@ def commit_here(store: Store, state: State) -> None:
 
 def _transaction(store: Store) -> Transaction:
     nested = current_call.get() is not None
-    return Transaction(store, parent_in(copy_context(), store), DEFAULT_OPTIONS, nested)
+    return Transaction(store, parent_in(copy_context(), store), blocks=nested)

@@ -17,7 +17,6 @@ from .._graph.variable import Variable, may_be
 from .._plan.ownership import Keep
 from ..abc import Array
 from ..errors import SpecError, SpecTypeError
-from .args import RunOptions, number_of
 from .locks import LockQueue, LockRequest
 
 State = Mapping[Variable, Array]
@@ -69,11 +68,10 @@ class Store:
         """The number of the run that is asked for now."""
         return next(self._draws)
 
-    def key_of(self, options: RunOptions) -> tuple[int, int]:
+    def key_of(self, seed: int | None, number: int | None) -> tuple[int, int]:
         """What the random numbers of a run are drawn from: for each run something else, but for a fixed seed."""
-        if options.seed is not None:
-            return options.seed, 0
-        number = number_of(options)
+        if seed is not None:
+            return seed, 0
         return self._seed, self.next_number() if number is None else number
 
     @property

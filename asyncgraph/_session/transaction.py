@@ -25,7 +25,6 @@ from .._graph.node import Node
 from .._graph.variable import Variable
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
-from .args import RunOptions
 from .locks import LockRequest
 from .store import State, Store, kept
 
@@ -42,22 +41,42 @@ class Transaction:
         values: what it reads, once it has begun; and what nested runs of it read, until it is over.
         blocks: whether a node of another run, whatever that holds, waits for it.
         over: whether it has ended: what its nodes have left running is nested no more.
-        _options: say what its random numbers are drawn from.
+        _seed, _number: what its random numbers are drawn from: the seed, if there is one, or the number of the run.
         _key: what they are drawn from, once it is known.
         _request: what it holds, or waits for.
         _new: what it has assigned, once that is known.
         _first: the same of variables that had no value.
     """
 
-    __slots__ = ("_first", "_key", "_new", "_options", "_request", "blocks", "over", "parent", "store", "values")
+    __slots__ = (
+        "_first",
+        "_key",
+        "_new",
+        "_number",
+        "_request",
+        "_seed",
+        "blocks",
+        "over",
+        "parent",
+        "store",
+        "values",
+    )
 
-    def __init__(self, store: Store, parent: Transaction | None, options: RunOptions, blocks: bool = False) -> None:
+    def __init__(
+        self,
+        store: Store,
+        parent: Transaction | None,
+        seed: int | None = None,
+        number: int | None = None,
+        blocks: bool = False,
+    ) -> None:
         self.store: Final = store
         self.parent: Final = parent
         self.values: State = _NOTHING
         self.blocks: Final = blocks
         self.over = False
-        self._options: Final = options
+        self._seed: Final = seed
+        self._number: Final = number
         self._key: tuple[int, int] | None = None
         self._request: LockRequest | None = None
         self._new: State = _NOTHING
@@ -75,7 +94,7 @@ class Transaction:
             return False
         if plan.draws and self._key is None:
             gives_first = bool(plan.program.state.initialized)
-            self._key = self.store.first_key if gives_first else self.store.key_of(self._options)
+            self._key = self.store.first_key if gives_first else self.store.key_of(self._seed, self._number)
         return not self.waits
 
     def enter_to_replace(self, values: State, on_grant: Callable[[], None]) -> bool:

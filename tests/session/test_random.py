@@ -144,3 +144,12 @@ async def test_runs_that_start_together_draw_by_the_order_in_which_they_were_ask
         seen.append([(await session.run(call)).results for call in calls])
     for other in seen[1:]:
         np.testing.assert_array_equal(seen[0], other)
+
+
+async def test_the_options_of_a_run_are_no_seed_for_the_next() -> None:
+    with ag.Graph() as graph:
+        drawn = ag.ops.random.uniform(3)
+    async with ag.Session(graph) as session:
+        first = await session.run(drawn)
+        second = await session.run(ag.RunArgs(drawn, None, first.options))
+    assert (first.results != second.results).any()
