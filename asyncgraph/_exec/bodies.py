@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError
-from collections.abc import Sequence
 from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from .._graph.op import Call
 from .._plan.control import Body, Conditional, Control, Delayed, Iteration, keys_of, split_key, truth
 from .._plan.lower import Instruction
+from .._plan.sizes import largest
 from .waiting import wait_shielded
 
 if TYPE_CHECKING:
@@ -89,7 +87,7 @@ async def _run(outer: Run, body: Body, given: tuple[Any, ...], key: tuple[int, .
 
     make = type(outer)  # This module is below that of runs.
     frame = body.frame(given, key)
-    run = make(outer.host, body.plan, frame, copy_context(), _largest(given), ended, outer.nested, outer.recorder)
+    run = make(outer.host, body.plan, frame, copy_context(), largest(given), ended, outer.nested, outer.recorder)
     run.is_urgent = outer.is_urgent
     run.start()
     try:
@@ -105,7 +103,3 @@ async def _run(outer: Run, body: Body, given: tuple[Any, ...], key: tuple[int, .
     finally:
         errors.clear()  # What is raised keeps this frame.
         del run
-
-
-def _largest(values: Sequence[Any]) -> int:
-    return max([one.size for one in values if isinstance(one, np.ndarray)], default=0)

@@ -18,14 +18,13 @@ from threading import Event, Lock
 from time import perf_counter
 from typing import Any, Final, final
 
-import numpy as np
-
 from .._graph.node import Node
 from .._plan.chunk import Frame
 from .._plan.control import Stopped, is_stopped
 from .._plan.lower import Instruction, Kind
 from .._plan.plan import Plan
 from .._plan.program import Placement
+from .._plan.sizes import largest
 from ..abc import Done
 from ..errors import SessionError
 from .bodies import call_of
@@ -221,8 +220,7 @@ class Run:
 
     def _largest_read(self, segment: int) -> int:
         """The size of the largest array that it reads of other segments: user ops return any size."""
-        read = [self.frame[slot] for slot in self.plan.segments[segment].reads]
-        return max([value.size for value in read if isinstance(value, np.ndarray)], default=0)
+        return largest([self.frame[slot] for slot in self.plan.segments[segment].reads])
 
     def _go_on(self, ready: list[int], here: Kind | None) -> Work | None:
         """Hands over what became ready on a thread, but for one segment that the thread itself does next.

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from .containers import refilled
+from .node import Node
 
 
 def flatten(structure: object) -> list[object]:
@@ -26,6 +27,13 @@ def flatten(structure: object) -> list[object]:
 
 def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
     """A structure like `structure`, in its own types of container, of other leaves."""
+    if isinstance(structure, (Node, str)):
+        return next(leaves)
+    kind: type[Any] = structure.__class__
+    if kind is list:
+        return [rebuild(one, leaves) for one in structure]
+    if kind is dict:
+        return {key: rebuild(one, leaves) for key, one in structure.items()}
     if isinstance(structure, dict):
         parts = [rebuild(one, leaves) for one in cast("dict[Any, Any]", structure).values()]
         return refilled(structure, parts)

@@ -33,12 +33,21 @@ def _fitting(spec: ArraySpec, value: Any) -> Any:
     Raises:
         SpecTypeError, SpecError: its dtype or its shape differ.
     """
-    dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
-    if dtype is None or dtype_name(value) != str(spec.dtype):
-        raise SpecTypeError(f"a {spec!r} was assigned a value of dtype {dtype or type(value).__name__}")
-    if not may_be(shape, spec.shape):
-        raise SpecError(f"a {spec!r} was assigned a value of shape {shape}")
+    found = misfit(value, spec)
+    if found is not None:
+        kind, what = found
+        raise kind(f"a {spec!r} was assigned {what}")
     return value
+
+
+def misfit(value: Any, spec: ArraySpec) -> tuple[type[SpecError | SpecTypeError], str] | None:
+    """Why a variable of that spec cannot hold a value: the error to raise, and what the value is; `None` if it can."""
+    dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
+    if dtype is not spec.dtype and (dtype is None or dtype_name(value) != str(spec.dtype)):
+        return SpecTypeError, f"a value of dtype {dtype or type(value).__name__}"
+    if shape != spec.shape and not may_be(shape, spec.shape):
+        return SpecError, f"a value of shape {shape}"
+    return None
 
 
 def _nothing() -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, final
 
+import numpy as np
+
 from .._graph.spec import ArraySpec, Dim
 
 FURTHER: Final = 1000
@@ -76,6 +78,11 @@ class Sizes:
             most = max([self._beside.get((one,), self._least) for one in unknown])
             return Size(0.0, rest / most * FURTHER ** (len(unknown) - 1))
         return Size(0.0, rest / beside)
+
+
+def largest(values: Iterable[object]) -> int:
+    """The size of the largest array of the host among values; 0 if there is none."""
+    return max([one.size for one in values if isinstance(one, np.ndarray)], default=0)
 
 
 STATIC: Final = Sizes()

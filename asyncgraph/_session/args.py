@@ -8,9 +8,10 @@ from numbers import Integral, Real
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, final, overload
 
 from .._graph.node import Node
+from .._graph.structures import rebuild
 from ..abc import Array
 from ..errors import RunArgsError, RunTimeoutError
-from .fetches import Leaf, leaves_of, rebuild
+from .fetches import Leaf, leaves_of
 from .hook import Hook
 
 T = TypeVar("T")

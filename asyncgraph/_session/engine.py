@@ -16,6 +16,7 @@ from .._graph.exchange import FedArray, dlpack_device
 from .._graph.graph import Graph
 from .._graph.node import Node
 from .._graph.op import PLACEHOLDER
+from .._graph.structures import rebuild
 from .._graph.variable import Variable
 from .._plan.compiler import compile_plan
 from .._plan.ownership import Owner
@@ -37,7 +38,7 @@ from .args import (
 )
 from .config import SessionConfig
 from .feeds import FeedBinder, may_be_anything
-from .fetches import rebuild, resolve
+from .fetches import resolve
 from .placement import Placer
 from .store import Store
 

@@ -1,14 +1,11 @@
-"""Structures of fetches: flattened before a run, rebuilt with the values after it."""
+"""Structures of fetches, and what their leaves are."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import reprlib
-from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from .._graph.containers import refilled
 from .._graph.graph import Graph
 from .._graph.node import Node
 from ..errors import FetchError, NodeNotFoundError
@@ -28,26 +25,6 @@ def leaves_of(fetches: object) -> list[Leaf]:
     except RecursionError as error:
         raise FetchError("the fetches are nested too deeply, or a container in them holds itself") from error
     return leaves
-
-
-def rebuild(fetches: Any, values: Iterator[Any]) -> Any:
-    """The structure of `fetches`, in its own types of container, with `values` for its leaves."""
-    if isinstance(fetches, (Node, str)):
-        return next(values)
-    kind: type[Any] = fetches.__class__
-    if kind is list:
-        return [rebuild(one, values) for one in fetches]
-    if kind is dict:
-        return {key: rebuild(one, values) for key, one in fetches.items()}
-    if isinstance(fetches, dict):
-        return refilled(fetches, [rebuild(one, values) for one in cast("dict[Any, Any]", fetches).values()])
-    if isinstance(fetches, (list, tuple)):
-        return refilled(fetches, [rebuild(one, values) for one in cast("list[Any]", fetches)])
-    made = copy.copy(fetches)
-    for field in dataclasses.fields(fetches):
-        # Not setattr, which a frozen dataclass refuses.
-        object.__setattr__(made, field.name, rebuild(getattr(fetches, field.name), values))
-    return made
 
 
 def resolve(leaf: Leaf, graph: Graph, role: str = "fetch") -> Node:

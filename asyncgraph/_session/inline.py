@@ -12,14 +12,13 @@ from contextvars import copy_context
 from time import perf_counter
 from typing import Any, Final, TypeVar, cast, final
 
-import numpy as np
-
 from .._exec.calls import current_call
 from .._exec.inline import explain_failure
 from .._exec.results import deliver
 from .._exec.turn import Turn
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
+from .._plan.sizes import largest
 from .args import RunArgs, RunOptions, number_of
 from .engine import Engine, Request
 from .feeds import FedOnDevice
@@ -59,7 +58,7 @@ async def run_in_turn(engine: Engine, args: RunArgs[Any], began: float, turn: Tu
         request = engine.known(args)
         if request is None or not request.plan.writes:
             return await QueuedRun((engine, args), began, turn)
-        await turn.comes(_ASSIGNING_S + request.plan.work.seconds(_largest(args)))
+        await turn.comes(_ASSIGNING_S + request.plan.work.seconds(largest(args.feeds.values())))
         values = run_inline(engine, args, began, turn)
         assert not isinstance(values, Unfinished)  # It has one chunk.
         return values
@@ -69,10 +68,6 @@ async def run_in_turn(engine: Engine, args: RunArgs[Any], began: float, turn: Tu
 
 _ASSIGNING_S: Final = 20e-6
 """What a run takes that assigns, besides its kernels."""
-
-
-def _largest(args: RunArgs[Any]) -> int:
-    return max([value.size for value in args.feeds.values() if isinstance(value, np.ndarray)], default=0)
 
 
 def run_request(

@@ -11,12 +11,12 @@ from typing import Any, Final, cast, final
 import numpy as np
 
 from .._exec.results import is_wasteful
-from .._graph.exchange import dtype_name
 from .._graph.graph import Graph
-from .._graph.variable import Variable, may_be
+from .._graph.variable import Variable
+from .._plan.host_kernels import misfit
 from .._plan.ownership import Keep
 from ..abc import Array
-from ..errors import SpecError, SpecTypeError
+from ..errors import SpecTypeError
 from .locks import LockQueue, LockRequest
 
 State = Mapping[Variable, Array]
@@ -142,11 +142,10 @@ def check_fits(value: Any, variable: Variable) -> None:
     Raises:
         SpecTypeError, SpecError: its dtype or its shape are not the variable's.
     """
-    dtype, shape = getattr(value, "dtype", None), tuple(getattr(value, "shape", ()))
-    if dtype is not variable.dtype and (dtype is None or dtype_name(value) != str(variable.dtype)):
-        raise SpecTypeError(_misfit(variable, f"a value of dtype {dtype or type(value).__name__}"))
-    if shape != variable.shape and not may_be(shape, variable.shape):
-        raise SpecError(_misfit(variable, f"a value of shape {shape}"))
+    found = misfit(value, variable.spec)
+    if found is not None:
+        kind, what = found
+        raise kind(_misfit(variable, what))
 
 
 def _misfit(variable: Variable, what: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
+from .._session.config import SessionConfig
 from ..errors import SimulationError
 from .simulation import Simulation
 
@@ -44,3 +45,14 @@ def play(seed: int, make: Callable[[Random], Scenario]) -> tuple[Counter[str], l
     except AssertionError as error:
         raise AssertionError(f"seed {seed}: {error}") from error
     return scenario.outcomes, simulation.log
+
+
+def draw_config(random: Random) -> SessionConfig:
+    """Limits that matter: few places and threads, and budgets that are spent at once, soon or never."""
+    return SessionConfig(
+        inline_budget_s=random.choice((0.0, 5e-9, 500e-6)),
+        max_concurrent_runs=random.choice((1, 2, 100)),
+        workers=random.randint(1, 2),
+        threads=random.randint(1, 3),
+        blas_threads=None,
+    )

@@ -24,11 +24,11 @@ from .._graph.node import Node
 from .._graph.scopes import control_dependencies, device
 from .._registry import registry
 from .._session.args import RunOptions
-from .._session.config import SessionConfig
 from .._session.session import Session
 from ..errors import DeviceLostError, NodeTimeoutError, RunTimeoutError, SessionClosedError
 from ._device import DEVICES, DeviceArray, SimulatedBackend
 from ._faults import FAULTS, FUNCTIONS, NESTED, OPS, SIZE, Fault, PlantedError, Script, current_script
+from ._play import draw_config
 from ._ways import WAYS
 
 _Array = np.ndarray[Any, Any]
@@ -186,13 +186,7 @@ class GraphScenario:
         self._arrays: Final[list[weakref.ref[Any]]] = []
         self._closes_early: Final = random.random() < 0.1
         self._loses_devices: Final = random.random() < 0.2
-        self._config: Final = SessionConfig(
-            inline_budget_s=random.choice((0.0, 5e-9, 500e-6)),
-            max_concurrent_runs=random.choice((1, 2, 100)),
-            workers=random.randint(1, 2),
-            threads=random.randint(1, 3),
-            blas_threads=None,
-        )
+        self._config: Final = draw_config(random)
 
     async def main(self) -> None:
         """Runs everything and checks it."""

@@ -27,12 +27,12 @@ from .._graph.scopes import device
 from .._graph.variable import Variable
 from .._registry import registry
 from .._session.args import RunArgs, RunOptions
-from .._session.config import SessionConfig
 from .._session.session import Session
 from ..errors import DeviceLostError, NodeTimeoutError, RunTimeoutError, SessionClosedError, StateConflictError
 from ..ops.custom import OpFunction, op
 from ._device import DEVICES, DeviceArray, SimulatedBackend
 from ._faults import FAULTS, OPS, SIZE, Fault, PlantedError, Script, current_script
+from ._play import draw_config
 from ._serializability import Transaction, Version, check_serializable
 from ._statements import TOKENS, Needed, Statement, Value, build_statements, draw_statements
 from ._ways import WAYS, Asked, Way
@@ -254,13 +254,7 @@ class TransactionScenario:
         self._closes_early: Final = random.random() < 0.1
         self._loses_devices: Final = random.random() < 0.2
         self._initializes: Final = random.random() < 0.2
-        self._config: Final = SessionConfig(
-            inline_budget_s=random.choice((0.0, 5e-9, 500e-6)),
-            max_concurrent_runs=random.choice((1, 2, 100)),
-            workers=random.randint(1, 2),
-            threads=random.randint(1, 3),
-            blas_threads=None,
-        )
+        self._config: Final = draw_config(random)
 
     async def main(self) -> None:
         """Runs everything and checks it."""
