@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -26,17 +25,6 @@ class Pair(NamedTuple):
 class Named:
     first: Any
     rest: Any
-
-
-@pytest.fixture
-def graph() -> Iterator[ag.Graph]:
-    with ag.Graph() as graph:
-        yield graph
-
-
-@pytest.fixture
-def p(graph: ag.Graph) -> ag.Node:
-    return ag.placeholder("bool", (), name="p")
 
 
 def x(dtype: str = "float64", *shape: Any) -> ag.Node:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,17 +12,6 @@ import asyncgraph as ag
 from asyncgraph.errors import FetchError, GraphError, MissingFeedError
 
 from .helpers import Calls, values, values_async
-
-
-@pytest.fixture
-def graph() -> Iterator[ag.Graph]:
-    with ag.Graph() as graph:
-        yield graph
-
-
-@pytest.fixture
-def p(graph: ag.Graph) -> ag.Node:
-    return ag.placeholder("bool", (), name="p")
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,6 @@ from ..session.gates import Gate, turns
 from .helpers import values, values_async
 
 PATIENCE_S = 20
-
-
-@pytest.fixture
-def graph() -> Iterator[ag.Graph]:
-    with ag.Graph() as graph:
-        yield graph
 
 
 @pytest.fixture

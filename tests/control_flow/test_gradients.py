@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,17 +15,6 @@ from asyncgraph.testing import check_gradients
 from .helpers import Calls, values
 
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture
-def graph() -> Iterator[ag.Graph]:
-    with ag.Graph() as graph:
-        yield graph
-
-
-@pytest.fixture
-def p(graph: ag.Graph) -> ag.Node:
-    return ag.placeholder("bool", (), name="p")
 
 
 @pytest.fixture

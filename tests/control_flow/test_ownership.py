@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,17 +14,6 @@ from asyncgraph import ops
 from .helpers import values_async
 
 SIZE = 64
-
-
-@pytest.fixture
-def graph() -> Iterator[ag.Graph]:
-    with ag.Graph() as graph:
-        yield graph
-
-
-@pytest.fixture
-def p(graph: ag.Graph) -> ag.Node:
-    return ag.placeholder("bool", (), name="p")
 
 
 @pytest.fixture

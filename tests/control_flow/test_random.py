@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,6 @@ from asyncgraph import ops
 from .helpers import values
 
 SEEDED = ag.SessionConfig(seed=1)
-
-
-@pytest.fixture
-def graph() -> Iterator[ag.Graph]:
-    with ag.Graph() as graph:
-        yield graph
 
 
 def draw(name: str) -> ag.Node:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -12,12 +11,6 @@ import pytest
 
 import asyncgraph as ag
 from asyncgraph import ops
-
-
-@pytest.fixture
-def graph() -> Iterator[ag.Graph]:
-    with ag.Graph() as graph:
-        yield graph
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,17 +10,6 @@ import pytest
 
 import asyncgraph as ag
 from asyncgraph.errors import SpecTypeError, StateConflictError
-
-
-@pytest.fixture
-def graph() -> Iterator[ag.Graph]:
-    with ag.Graph() as graph:
-        yield graph
-
-
-@pytest.fixture
-def p(graph: ag.Graph) -> ag.Node:
-    return ag.placeholder("bool", (), name="p")
 
 
 @pytest.fixture

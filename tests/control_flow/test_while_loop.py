@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tracemalloc
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,6 @@ from asyncgraph import ops
 from asyncgraph.errors import FeedError, FetchError, MissingFeedError
 
 from .helpers import Calls, values, values_async
-
-
-@pytest.fixture
-def graph() -> Iterator[ag.Graph]:
-    with ag.Graph() as graph:
-        yield graph
 
 
 @pytest.fixture
