@@ -54,22 +54,27 @@ def test_pinned_memory_is_safe_only_since_it_is_given_back_after_the_event(
 ) -> None:
     """Fault: an early free, on the host."""
     backend, outcome = make_backend(), Reaper._outcome
-    begun = threading.Semaphore(0)
+    released, written = threading.Event(), threading.Event()
 
     def early(self: Reaper, submission: Submission, error: BaseException | None) -> BaseException | None:
         submission.release()
-        # The device has nobody who waits for it, and so does nothing, before the second has begun.
-        assert begun.acquire(timeout=SECONDS)
+        released.set()
+        # The device has nobody who waits for it, and so does nothing, before the second has the same memory.
+        assert written.wait(SECONDS)
         return outcome(self, submission, error)
 
-    def work() -> None:
+    def copy() -> None:
+        backend.to_device(np.arange(20_000.0), GPU)
+
+    def copy_again() -> None:
+        assert released.wait(SECONDS)
         try:
-            backend.to_device(np.arange(20_000.0), GPU)
+            copy()
         finally:
-            begun.release()
+            written.set()
 
     monkeypatch.setattr(Reaper, "_outcome", early)
-    first, second = [Submitted(backend, GPU, work) for _ in range(2)]
+    first, second = [Submitted(backend, GPU, work) for work in (copy, copy_again)]
     assert {type(first.error()), type(second.error())} >= {RaceError}
 
 
