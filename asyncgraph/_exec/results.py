@@ -23,8 +23,13 @@ _SMALL: Final = 4
 def deliver(fetched: Fetched, frame: Frame) -> Any:
     """The value of one fetch, as its caller may have it; what stays on a device as it is."""
     value = frame[fetched.slot]
-    if fetched.plain and value.__class__ is np.ndarray:
-        return value
+    if fetched.plain:
+        if value.__class__ is np.ndarray:
+            return value
+        if value is None:  # of a group, which is fetched for what it does
+            return None
+        if isinstance(value, np.generic):  # as reductions to rank 0 give
+            return np.asarray(value)
     if fetched.home is not None:
         return value
     return _DELIVER[fetched.owner](value, fetched, frame)

@@ -8,12 +8,20 @@ from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Future
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from functools import partial
 from time import perf_counter
+from types import coroutine
 from typing import Any, Final, final
 
 Slice = Callable[[], bool]
 """A part of some inline work; whether there is more of it. Never raises."""
+
+
+@coroutine
+def _others() -> Generator[None]:
+    """Lets the loop do all that is ready by now."""
+    yield
 
 
 @final
@@ -25,10 +33,11 @@ class Turn:
         budget_s: seconds of it that a turn may have; at least one slice is done in each, whatever it takes.
         _waiting: work for the next turns.
         _following: work that the slice being done has asked for; `None` while none is being done.
+        _next: whether there is somebody who has yielded to the loop, and goes on when the next turn has begun.
         _marked: whether the loop will tell us when the next turn begins.
     """
 
-    __slots__ = ("_following", "_loop", "_marked", "_waiting", "budget_s", "spent_s")
+    __slots__ = ("_following", "_loop", "_marked", "_next", "_waiting", "budget_s", "spent_s")
 
     def __init__(self, loop: AbstractEventLoop, budget_s: float) -> None:
         self.budget_s: Final = budget_s
@@ -36,6 +45,7 @@ class Turn:
         self._loop: Final = loop
         self._waiting: Final[deque[Slice]] = deque()
         self._following: deque[Slice] | None = None
+        self._next = False
         self._marked = False
 
     def create_future(self) -> Future[Any]:
@@ -55,7 +65,7 @@ class Turn:
     @property
     def has_time(self) -> bool:
         """Whether inline work may be done now, without overtaking what waits."""
-        return self.spent_s < self.budget_s and not self._waiting
+        return self.spent_s < self.budget_s and not self._waiting and not self._next
 
     def charge(self, seconds: float) -> None:
         """Counts inline work that was done in this turn."""
@@ -67,18 +77,27 @@ class Turn:
         self._waiting.append(work)
         self._mark()
 
-    def comes(self, seconds: float) -> Future[Any]:
-        """To be awaited by who then does work that takes so long: a turn has time for that, and has counted it."""
-        come = self.create_future()
+    async def comes(self, seconds: float) -> None:
+        """Waits until a turn has time for work that takes so long, and counts that. Who awaits this does it then."""
+        if self._waiting or self._next:
+            come = self.create_future()
+            self.wait(partial(self._tell, come, seconds))
+            await come
+            return
+        # Who is next needs no future: the loop begins the next turn, and then goes on with whoever has yielded to it.
+        self._next = True
+        self._mark()
+        try:
+            await _others()
+        finally:
+            self._next = False
+        self.charge(seconds)
 
-        def tell() -> bool:
-            if not come.done():
-                self.charge(seconds)
-                come.set_result(None)
-            return False
-
-        self.wait(tell)
-        return come
+    def _tell(self, come: Future[Any], seconds: float) -> bool:
+        if not come.done():
+            self.charge(seconds)
+            come.set_result(None)
+        return False
 
     def do(self, work: Slice) -> None:
         """Has work done now, as far as the budget goes, and the rest in the next turns.
@@ -127,7 +146,7 @@ class Turn:
         self._marked = False
         self.spent_s = 0.0
         # What comes to wait from now on waits for the next turn: this one has an end, budget or not.
-        for _ in range(len(self._waiting)):
+        for _ in range(0 if self._next else len(self._waiting)):
             self._following = deque((self._waiting.popleft(),))
             self._spend()
             if self.spent_s >= self.budget_s:

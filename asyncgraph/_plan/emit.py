@@ -13,8 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
+from operator import itemgetter
 from types import CodeType, FrameType, FunctionType
 from typing import Any, Final, final
+
+from .host_kernels import same
 
 _Step = tuple[Callable[..., Any], tuple[int, ...], int, tuple[int, ...]]
 
@@ -118,7 +121,7 @@ class _Writer:
         before: list[str] = []
         after: list[str] = []
         args = [self._read(slot, dead, before, after) for slot in operands]
-        call = f"{self._kernel(kernel)}({','.join(args)})"
+        call = self._call(kernel, args)
         gone = [name for name in (self._local.pop(slot, None) for slot in dict.fromkeys(dead)) if name is not None]
         targets: list[str] = []
         if out in self._kept:
@@ -151,6 +154,16 @@ class _Writer:
         if dies_here and slot in dead:
             after.append(f"f[{slot}]=None")
         return f"f[{slot}]"
+
+    def _call(self, kernel: Callable[..., Any], args: list[str]) -> str:
+        """What a step computes. What hands values on, of which training has many, is written without a call."""
+        if kernel is same:
+            return args[0]
+        if isinstance(kernel, itemgetter):
+            (key,) = kernel.__reduce__()[1]
+            if key.__class__ in (int, str):
+                return f"{args[0]}[{key!r}]"
+        return f"{self._kernel(kernel)}({','.join(args)})"
 
     def _kernel(self, kernel: Callable[..., Any]) -> str:
         name = self._kernels.get(id(kernel))

@@ -17,7 +17,7 @@ from ..errors import SpecError, SpecTypeError
 
 def _assignment(node: Node) -> Callable[..., Any]:
     """Hands the value on; looks at it, if what it is was not known when the node was built."""
-    return _same if is_known_to_fit(node) else partial(_fitting, node.spec)
+    return same if is_known_to_fit(node) else partial(_fitting, node.spec)
 
 
 def is_known_to_fit(node: Node) -> bool:
@@ -54,15 +54,16 @@ def _nothing() -> None:
     return None
 
 
-def _same(value: Any) -> Any:
+def same(value: Any) -> Any:
+    """Hands it on."""
     return value
 
 
 HOST_KERNELS: Final[dict[Op, Callable[[Node], Callable[..., Any]]]] = {
     ASSIGN: _assignment,
-    CURRENT: lambda node: _same,
+    CURRENT: lambda node: same,
     GROUP: lambda node: _nothing,
-    READ: lambda node: _same,
+    READ: lambda node: same,
     ITEM: lambda node: itemgetter(node.params["key"]),
     OUTPUT: lambda node: itemgetter(node.params["index"]),
 }

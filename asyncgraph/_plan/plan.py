@@ -33,6 +33,7 @@ class Plan:
         feeds: how many slots of a frame are fed: the first, in the order of `program.feeds`.
         variables: those whose value a run is given, in the order of the slots that come next.
         assigned: what variables hold when a run has succeeded.
+        commits: the same, to be gone through in each run: variable, slot, `plain`, `keep`.
         writes: whose value it changes.
         reads: whose value it reads, and does not change.
         draws: whether it draws random numbers, for which it is given a key, in the slot after the variables'.
@@ -61,6 +62,7 @@ class Plan:
         self.feeds: Final = len(lowered.feeds)
         self.variables: Final = lowered.variables
         self.assigned: Final = assigned
+        self.commits: Final = tuple([(one.variable, one.slot, one.plain, one.keep) for one in assigned])
         self.writes: Final = frozenset([one.variable for one in assigned])
         self.reads: Final = frozenset(lowered.variables) - self.writes
         self.draws: Final = lowered.draws

@@ -30,7 +30,7 @@ async def in_thread(session: Session, work: Callable[[GoOn], T], name: str) -> T
         SessionError: the session cannot do anything, since it is closed, or another loop's.
         BaseException: what `work` raises.
     """
-    session.turn_with_time()  # Opens it.
+    session.turn()  # Opens it.
     host = session.host
     over: Future[None] = host.loop.create_future()
     outcome: ThreadFuture[T] = ThreadFuture()

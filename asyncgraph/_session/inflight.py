@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Hashable
 from typing import TYPE_CHECKING, Any, Final, final
 
 from .._exec.calls import current_call
+from .._exec.turn import Turn
 from ..errors import SessionClosedError, SessionOverloadedError
 from .config import SessionConfig
 
@@ -203,6 +204,19 @@ class RunsInFlight:
             return await queued
         finally:
             del queued  # What is raised keeps this frame.
+            self.leave_inline()
+
+    async def wait_for_turn(self, turn: Turn, seconds: float) -> None:
+        """Waits until a turn has time for a cheap run that takes so long, and is then to be done at once.
+
+        Raises:
+            SessionOverloadedError: as `check_load`.
+        """
+        self.check_load()
+        self.inline += 1
+        try:
+            await turn.comes(seconds)
+        finally:
             self.leave_inline()
 
     def leave_inline(self) -> None:

@@ -7,8 +7,9 @@ What is left costs about ten times one `np.square` of five numbers.
 from __future__ import annotations
 
 from asyncio import Future
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextvars import copy_context
+from functools import partial
 from time import perf_counter
 from typing import Any, Final, TypeVar, cast, final
 
@@ -22,8 +23,8 @@ from .._plan.sizes import largest
 from .args import RunArgs, RunOptions, number_of
 from .engine import Engine, Request
 from .feeds import FedOnDevice
-from .store import Store
-from .transaction import Transaction, parent_in
+from .store import State, Store
+from .transaction import Transaction, assign, given_of, parent_in
 from .values import RunValues
 
 T = TypeVar("T")
@@ -58,7 +59,7 @@ async def run_in_turn(engine: Engine, args: RunArgs[Any], began: float, turn: Tu
         request = engine.known(args)
         if request is None or not request.plan.writes:
             return await QueuedRun((engine, args), began, turn)
-        await turn.comes(_ASSIGNING_S + request.plan.work.seconds(largest(args.feeds.values())))
+        await turn.comes(seconds_of_assigning(request, args.feeds.values()))
         values = run_inline(engine, args, began, turn)
         assert not isinstance(values, Unfinished)  # It has one chunk.
         return values
@@ -66,8 +67,13 @@ async def run_in_turn(engine: Engine, args: RunArgs[Any], began: float, turn: Tu
         del args  # What is raised keeps this frame.
 
 
+def seconds_of_assigning(request: Request, fed: Iterable[Any]) -> float:
+    """What a run takes that assigns, and is fed `fed`."""
+    return _ASSIGNING_S + request.plan.work.seconds(largest(fed))
+
+
 _ASSIGNING_S: Final = 20e-6
-"""What a run takes that assigns, besides its kernels."""
+"""What it takes besides its kernels."""
 
 
 def run_request(
@@ -77,13 +83,13 @@ def run_request(
     options: RunOptions,
     began: float,
     turn: Turn,
-    transaction: Transaction | None = None,
     state: Sequence[Any] = (),
+    commit: Callable[[Plan, Frame], bool] | None = None,
 ) -> RunValues[Any] | Unfinished | None:
     """As `run_inline`, for a request that runs inline, and the fed values in its order.
 
-    If it has to do with variables, `state` is what the plan is given of them; and `transaction`, if it assigns, what
-    is committed when it has succeeded.
+    If it has to do with variables, `state` is what the plan is given of them; and `commit`, if it assigns, commits
+    when it has succeeded, or says that it cannot: then nothing was done.
     """
     plan = request.plan
     if options.timeout_s is not None and len(plan.inline_chunks) > 1:
@@ -103,16 +109,13 @@ def run_request(
         if position < len(plan.inline_chunks):
             return Unfinished(request, fetches, options, began, frame, position)
         values = _values(request, fetches, options, began, frame)
-        if transaction is not None:
-            transaction.succeed(plan, frame)
-            transaction.commit()
-        return values
+        return values if commit is None or commit(plan, frame) else None
     except BaseException as error:
         explain_failure(plan, 0, error)
         # A kept exception keeps this frame: it shall keep no arrays.
         frame.clear()
         feeds.clear()
-        del fed, state
+        del fed, state, commit
         raise
 
 
@@ -131,15 +134,44 @@ def run_with_state(
     `number` is that of the run, if its random numbers are drawn from one.
     """
     parent = None if current_call.get() is None else parent_in(copy_context(), store)
-    transaction = Transaction(store, parent, options.seed, number)
     plan = request.plan
+    if parent is None and (store.idle or not plan.writes):
+        # Nearly always. Nothing is held: whether anybody has committed something meanwhile is seen at the end.
+        old = store.values
+        state = given_of(plan, old)
+        if state is None:
+            return None
+        if plan.draws:
+            state.append(store.key_of(options.seed, number))
+        commit = partial(_replace, store, old) if plan.writes else None
+        try:
+            return run_request(request, fetches, fed, options, began, turn, state, commit)
+        finally:
+            del old, state, commit, fed  # What is raised keeps this frame.
+    transaction = Transaction(store, parent, options.seed, number)
     try:
         state = transaction.begin(plan) if transaction.enter(plan) else None
         if state is None:
             return None
-        return run_request(request, fetches, fed, options, began, turn, transaction if plan.writes else None, state)
+        commit = partial(_commit, transaction) if plan.writes else None
+        return run_request(request, fetches, fed, options, began, turn, state, commit)
     finally:
         transaction.end()
+
+
+def _replace(store: Store, old: State, plan: Plan, frame: Frame) -> bool:
+    new = dict(old)
+    try:
+        assign(plan, frame, new)
+        return store.replace(old, new)
+    finally:
+        del old, new, frame  # What is raised keeps this frame.
+
+
+def _commit(transaction: Transaction, plan: Plan, frame: Frame) -> bool:
+    transaction.succeed(plan, frame)
+    transaction.commit()
+    return True
 
 
 def _compute(plan: Plan, frame: Frame, position: int, turn: Turn) -> int:

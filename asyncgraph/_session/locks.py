@@ -11,12 +11,14 @@ Those who come later and are not nested wait for it as for anybody else, or it m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from itertools import count
 from typing import Final, final
 
 from .._graph.node import Node
 from ..errors import StateConflictError
+
+_NONE: Final[frozenset[Node]] = frozenset()
 
 
 @final
@@ -38,14 +40,14 @@ class LockRequest:
 
     def __init__(
         self,
-        reads: Iterable[Node],
-        writes: Iterable[Node],
+        reads: Collection[Node],
+        writes: Collection[Node],
         on_grant: Callable[[], None],
         ancestors: tuple[LockRequest, ...] = (),
         blocks: bool = False,
     ) -> None:
         self.writes: Final = frozenset(writes)
-        self.reads: Final = frozenset(reads) - self.writes
+        self.reads: Final = frozenset(reads).difference(self.writes) if reads else _NONE
         self.ancestors: Final = ancestors
         self.blocks: Final = blocks
         self.on_grant: Callable[[], None] | None = on_grant
@@ -106,12 +108,13 @@ class LockQueue:
         Raises:
             StateConflictError: a nested run would wait for a run that waits for it. Nothing has changed.
         """
-        if self.idle:
+        alone = self._alone
+        if alone is None and self.idle:
             self._alone = request
             request.granted = True
             return True
-        if self._alone is not None:
-            self._hold(self._alone)
+        if alone is not None:
+            self._hold(alone)
             self._alone = None
         request.arrival = next(self._arrivals)
         if self._may_hold(request):

@@ -370,14 +370,14 @@ class Session:
         """What it has done and holds, now."""
         return statistics_of(self.engine, self.runs, self._host)
 
-    def turn_with_time(self) -> Turn | None:
-        """The loop's turn, if a run may be done in it here and now.
+    def turn(self) -> Turn | None:
+        """The loop's turn, if a run may be done in it, once it has time.
 
         Raises:
             SessionError: the session can take no run.
         """
         host = self._open()
-        return host.turn if host.turn.has_time and self.runs.executing < self.config.max_concurrent_runs else None
+        return host.turn if self.runs.executing < self.config.max_concurrent_runs else None
 
     @property
     def store(self) -> Store:

@@ -94,6 +94,23 @@ class Store:
                 request.on_grant = None
         return granted
 
+    @property
+    def idle(self) -> bool:
+        """Whether nobody holds variables, nor waits for any."""
+        return self._locks.idle
+
+    def replace(self, old: State, new: State) -> bool:
+        """Commits what a run has made of `old`, of which nobody knew; whether it has.
+
+        That is as if it had held what it needs, unless others have committed something meanwhile, or may do so.
+        """
+        with self._lock:
+            if self.values is not old or not self._locks.idle:
+                return False
+            self.values = new
+            self.commits += 1
+            return True
+
     def leave(self, request: LockRequest, new: State = _NOTHING, first: State = _NOTHING) -> None:
         """Commits what a run has assigned, lets go of what it holds, and tells those who waited for that.
 
@@ -101,7 +118,10 @@ class Store:
         """
         with self._lock:
             if new or first:
-                self.values = {**first, **self.values, **new}
+                # Copied as it is, which is less work than to build it anew.
+                values = dict(self.values) if not first else {**first, **self.values}
+                values.update(new)
+                self.values = values
                 self.commits += 1
             freed = self._locks.leave(request)
         request.on_grant = None

@@ -122,7 +122,8 @@ class Transaction:
     @property
     def waits(self) -> bool:
         """Whether it still waits for what it has asked for."""
-        return self._request is not None and not self._request.granted
+        request = self._request
+        return request is not None and not request.granted
 
     def is_urgent(self) -> bool:
         """Whether nodes may be waiting for what it holds, and all threads with them."""
@@ -140,14 +141,8 @@ class Transaction:
             if values is not older and all(one in older for one in plan.variables):
                 values = older
         self.values = values
-        try:
-            given: list[Any] = [values[one] for one in plan.variables]
-        except KeyError:
-            return None
-        initialized = plan.program.state.initialized
-        if initialized and not values.keys().isdisjoint(initialized):
-            return None
-        if plan.draws:
+        given = given_of(plan, values)
+        if given is not None and plan.draws:
             given.append(self._key)
         return given
 
@@ -157,15 +152,8 @@ class Transaction:
         Raises:
             SpecTypeError, SpecError: a value does not fit its variable.
         """
-        homes = plan.program.homes
         new: dict[Variable, Any] = {}
-        for one in plan.assigned:
-            value, variable = frame[one.slot], one.variable
-            if one.plain and value.__class__ is np.ndarray and value.base is None:
-                value.setflags(False)
-                new[variable] = value
-            else:
-                new[variable] = kept(value, one.keep, variable, homes[variable].on_host)
+        assign(plan, frame, new)
         initialized = plan.program.state.initialized
         if initialized:
             self._first = {one: new.pop(one) for one in initialized}
@@ -182,6 +170,8 @@ class Transaction:
 
     def end(self) -> None:
         """Ends it without a commit, if there was none. May be called at any time, also while it waits."""
+        if self.over:
+            return
         request, self._request = self._request, None
         self.over = True
         self.values = self._new = self._first = _NOTHING  # Contexts that user code keeps may lead here.
@@ -213,6 +203,34 @@ class Transaction:
             # Another thread may do so at the same time.
             while not one.over and one.values is not store.values:
                 one.values = store.values
+
+
+def given_of(plan: Plan, values: State) -> list[Any] | None:
+    """What `plan` is given of what variables hold; `None` if it was made for a state in which others had a value."""
+    try:
+        given: list[Any] = [values[one] for one in plan.variables]
+    except KeyError:
+        return None
+    initialized = plan.program.state.initialized
+    return None if initialized and not values.keys().isdisjoint(initialized) else given
+
+
+def assign(plan: Plan, frame: Frame, values: dict[Variable, Any]) -> None:
+    """Puts what a run has assigned into `values`.
+
+    Raises:
+        SpecTypeError, SpecError: a value does not fit its variable.
+    """
+    for variable, slot, plain, keep in plan.commits:
+        value = frame[slot]
+        if plain:
+            if isinstance(value, np.generic):  # as NumPy's functions give of rank 0
+                value = np.asarray(value)
+            if value.__class__ is np.ndarray and value.base is None:
+                value.setflags(False)
+                values[variable] = value
+                continue
+        values[variable] = kept(value, keep, variable, plan.program.homes[variable].on_host)
 
 
 def _needs_of(plan: Plan) -> tuple[frozenset[Node], frozenset[Node]]:

@@ -14,7 +14,15 @@ _Array = np.ndarray[Any, Any]
 
 
 def _relu(x: Any) -> Any:
-    return np.maximum(x, 0)
+    return np.maximum(x, zero_of(x))
+
+
+def zero_of(x: Any) -> Any:
+    """The 0 of the dtype of `x`. Of a Python number NumPy makes an array in each call: as much as 1000 elements."""
+    return _ZEROS.get(x.dtype.char, 0)
+
+
+_ZEROS: Final[Mapping[str, _Array]] = {one: np.zeros((), one) for one in "efdg"}
 
 
 # -- losses ------------------------------------------------------------------------------------------
@@ -26,27 +34,28 @@ def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Any, Any]:
     if labels.shape != shape[:-1]:
         raise ValueError(f"labels of shape {labels.shape} do not fit logits of shape {shape}")
     rows: _Array = logits.reshape(-1, shape[-1])
-    count, classes = len(rows), rows.shape[1]
+    count, classes = rows.shape
     at: tuple[_Array, _Array] = np.arange(count), labels.reshape(-1)
     # NumPy reduces each row by itself, at 40 ns a row; columns of many rows it adds up, of float16 without more digits.
-    if classes <= _FEW and classes < count and rows.dtype.char != "e":
-        axis, lines, at = 0, np.ascontiguousarray(rows.T), (at[1], at[0])
-    else:
-        axis, lines = 1, rows
+    by_column = classes <= _FEW and classes < count and rows.dtype.char != "e"
+    if by_column:
+        rows, at = rows.T, (at[1], at[0])
+    residual: _Array = rows.copy()
     try:
-        places = np.ravel_multi_index(at, lines.shape)
+        places = np.ravel_multi_index(at, residual.shape)
     except ValueError as error:
         raise IndexError(f"a label is negative, or not less than the {classes} classes") from error
-    residual = np.subtract(lines, np.maximum.reduce(lines, axis=axis, keepdims=True), order="C")
+    axis = 0 if by_column else 1
+    residual -= np.maximum.reduce(residual, axis, None, None, True)
     flat = residual.reshape(-1)
-    chosen = flat[places]
+    chosen = flat.take(places)
     np.exp(residual, residual)
-    total = np.add.reduce(residual, axis=axis, keepdims=True)
-    np.divide(residual, total, residual)
-    flat[places] -= 1
-    losses = np.log(total.reshape(-1))
+    total = np.add.reduce(residual, axis, None, None, True)
+    residual /= total
+    flat.put(places, flat.take(places) - 1)
+    losses = np.log(total, total).reshape(-1)
     losses -= chosen
-    return losses.reshape(shape[:-1]), (residual if axis else residual.T).reshape(shape)
+    return losses.reshape(shape[:-1]), (residual.T if by_column else residual).reshape(shape)
 
 
 _FEW: Final = 32
