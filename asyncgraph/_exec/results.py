@@ -6,7 +6,7 @@ only what a user op returned stays what it is.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 import numpy as np
@@ -20,19 +20,17 @@ _SMALL: Final = 4
 """A view this many times smaller than what it keeps alive is copied."""
 
 
-def deliver(fetched: Fetched, frame: Frame) -> Any:
-    """The value of one fetch, as its caller may have it; what stays on a device as it is."""
-    value = frame[fetched.slot]
-    if fetched.plain:
-        if value.__class__ is np.ndarray:
-            return value
-        if value is None:  # of a group, which is fetched for what it does
-            return None
-        if isinstance(value, np.generic):  # as reductions to rank 0 give
-            return np.asarray(value)
-    if fetched.home is not None:
-        return value
-    return _DELIVER[fetched.owner](value, fetched, frame)
+def deliver(fetches: Iterable[Fetched], frame: Frame) -> list[Any]:
+    """The values of fetches, as their caller may have them; what stays on a device as it is."""
+    values: list[Any] = []
+    for one in fetches:
+        value = frame[one.slot]
+        if one.plain and isinstance(value, np.generic):  # as reductions to rank 0 give
+            value = np.asarray(value)
+        elif one.home is None and not (one.plain and (value.__class__ is np.ndarray or value is None)):
+            value = _DELIVER[one.owner](value, one, frame)
+        values.append(value)
+    return values
 
 
 def another(value: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, TypeGuard, cast
 
 from .containers import refilled
 from .node import Node
@@ -46,6 +46,16 @@ def rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
             object.__setattr__(made, field.name, rebuild(getattr(structure, field.name), leaves))
         return made
     return next(leaves)
+
+
+def is_list_of_nodes(structure: object) -> TypeGuard[list[Node]]:
+    """Whether it is a list of nodes and nothing else, as most are: it is its own leaves."""
+    if structure.__class__ is not list:
+        return False
+    for one in cast("list[object]", structure):
+        if not isinstance(one, Node):
+            return False
+    return True
 
 
 def leaves_as(structure: Any, like: Any) -> list[object] | None:

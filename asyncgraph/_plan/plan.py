@@ -34,6 +34,7 @@ class Plan:
         variables: those whose value a run is given, in the order of the slots that come next.
         assigned: what variables hold when a run has succeeded.
         commits: the same, to be gone through in each run: variable, slot, `plain`, `keep`.
+        initialized: of these, those that get their first value.
         writes: whose value it changes.
         reads: whose value it reads, and does not change.
         draws: whether it draws random numbers, for which it is given a key, in the slot after the variables'.
@@ -63,6 +64,7 @@ class Plan:
         self.variables: Final = lowered.variables
         self.assigned: Final = assigned
         self.commits: Final = tuple([(one.variable, one.slot, one.plain, one.keep) for one in assigned])
+        self.initialized: Final = program.state.initialized
         self.writes: Final = frozenset([one.variable for one in assigned])
         self.reads: Final = frozenset(lowered.variables) - self.writes
         self.draws: Final = lowered.draws

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar, cast, final, overload
 
 from .._graph.node import Node
-from .._graph.structures import rebuild
+from .._graph.structures import is_list_of_nodes, rebuild
 from ..abc import Array
 from ..errors import RunArgsError, RunTimeoutError
 from .fetches import Leaf, leaves_of
@@ -164,6 +164,9 @@ class RunArgs(Generic[T]):
             _set_key(self, (fetches, None, *given))
         elif fetches is None and (feeds is not None or options is not None):
             _set_key(self, (None, *given))
+        elif is_list_of_nodes(fetches):
+            fetches = fetches.copy()
+            _set_key(self, (*fetches, None, *given))
         else:
             leaves = leaves_of(fetches)
             fetches = rebuild(fetches, iter(leaves))

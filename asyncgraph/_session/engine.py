@@ -16,7 +16,7 @@ from .._graph.exchange import FedArray, dlpack_device
 from .._graph.graph import Graph
 from .._graph.node import Node
 from .._graph.op import PLACEHOLDER
-from .._graph.structures import rebuild
+from .._graph.structures import is_list_of_nodes, rebuild
 from .._graph.variable import Variable
 from .._plan.compiler import compile_plan
 from .._plan.ownership import Owner
@@ -116,10 +116,10 @@ class Request:
         """The values of the plan's fetches in the structure of `fetches`, no two places sharing writable memory."""
         if isinstance(fetches, Node):
             return values[0]
-        placed = [values[index] for index in self._fetch_order]
+        placed = list(map(values.__getitem__, self._fetch_order))
         for leaf in self._repeated:
             placed[leaf] = another(placed[leaf])
-        return rebuild(fetches, iter(placed))
+        return placed if is_list_of_nodes(fetches) else rebuild(fetches, iter(placed))
 
 
 @final

@@ -376,7 +376,8 @@ class PlainRunFuture(RunFuture[T]):
         assert self._run is not None
         if index in self._provisional:
             return self._provisional[index]
-        return deliver(plan.fetches[index], self._run.frame)
+        (value,) = deliver(plan.fetches[index : index + 1], self._run.frame)
+        return value
 
     # -- values before the end -------------------------------------------------------------------------
 

@@ -113,7 +113,7 @@ class RunHere:
         plan.count_run()
         try:
             self._run(plan, frame)
-            results = request.results(self._args.fetches, [deliver(one, frame) for one in plan.fetches])
+            results = request.results(self._args.fetches, deliver(plan.fetches, frame))
             if self.transaction is not None:
                 self.transaction.succeed(plan, frame)
                 self.transaction.commit()

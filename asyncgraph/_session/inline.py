@@ -105,8 +105,10 @@ def run_request(
     frame = plan.frame(feeds) if not state else plan.frame([*feeds, *state])
     plan.count_run()
     try:
-        position = _compute(plan, frame, 0, turn)
-        if position < len(plan.inline_chunks):
+        chunks = plan.inline_chunks
+        if len(chunks) == 1:
+            chunks[0].run(frame)
+        elif (position := _compute(plan, frame, 0, turn)) < len(chunks):
             return Unfinished(request, fetches, options, began, frame, position)
         values = _values(request, fetches, options, began, frame)
         return values if commit is None or commit(plan, frame) else None
@@ -178,9 +180,6 @@ def _compute(plan: Plan, frame: Frame, position: int, turn: Turn) -> int:
     """Runs chunks while the turn has time; gives the first that has not run."""
     chunks = plan.inline_chunks
     count = len(chunks)
-    if count == 1:
-        chunks[0].run(frame)
-        return 1
     until = perf_counter() + turn.left_s
     while position < count:
         chunks[position].run(frame)
@@ -192,8 +191,7 @@ def _compute(plan: Plan, frame: Frame, position: int, turn: Turn) -> int:
 
 def _values(request: Request, fetches: Any, options: RunOptions, began: float, frame: Frame) -> RunValues[Any]:
     plan = request.plan
-    values = [deliver(one, frame) for one in plan.fetches]
-    return RunValues(request.results(fetches, values), options, plan, perf_counter() - began, None)
+    return RunValues(request.results(fetches, deliver(plan.fetches, frame)), options, plan, perf_counter() - began, None)
 
 
 @final

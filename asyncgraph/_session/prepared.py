@@ -28,6 +28,7 @@ class PreparedRun:
         if isinstance(feeds, (Node, str)):
             raise RunArgsError(f"the feeds are {feeds!r}\n  expected a list of nodes and names: prepare(y, [x])")
         self._session: Final = session
+        self._graph: Final = session.graph
         self._feeds: Final = tuple([resolve(key, session.graph, "feed") for key in feeds])
         if len(set(self._feeds)) < len(self._feeds):
             raise RunArgsError(f"a node is fed twice: {', '.join([node.name for node in self._feeds])}")
@@ -50,7 +51,7 @@ class PreparedRun:
         began = perf_counter()
         if len(values) != len(self._feeds):
             raise RunArgsError(f"{self!r} takes {len(self._feeds)} values, not {len(values)}")
-        number = self._session.store.next_number() if self._session.graph.draws else None
+        number = self._session.store.next_number() if self._graph.draws else None
         request = None if self._session.hooked else self._request
         if request is not None and (request.runs_inline or request.runs_with_state):
             turn, runs = self._session.turn(), self._session.runs

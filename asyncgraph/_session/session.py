@@ -376,7 +376,9 @@ class Session:
         Raises:
             SessionError: the session can take no run.
         """
-        host = self._open()
+        host = self._host
+        if host is None or get_loop() is not host.loop or self._generation != generation.number or self._closed:
+            host = self._open()
         return host.turn if self.runs.executing < self.config.max_concurrent_runs else None
 
     @property

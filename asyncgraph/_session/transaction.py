@@ -93,8 +93,7 @@ class Transaction:
         if plan.writes and not self._asks_for(*_needs_of(plan), on_grant):
             return False
         if plan.draws and self._key is None:
-            gives_first = bool(plan.program.state.initialized)
-            self._key = self.store.first_key if gives_first else self.store.key_of(self._seed, self._number)
+            self._key = self.store.first_key if plan.initialized else self.store.key_of(self._seed, self._number)
         return not self.waits
 
     def enter_to_replace(self, values: State, on_grant: Callable[[], None]) -> bool:
@@ -154,9 +153,8 @@ class Transaction:
         """
         new: dict[Variable, Any] = {}
         assign(plan, frame, new)
-        initialized = plan.program.state.initialized
-        if initialized:
-            self._first = {one: new.pop(one) for one in initialized}
+        if plan.initialized:
+            self._first = {one: new.pop(one) for one in plan.initialized}
         self._new = new
 
     def commit(self) -> None:
@@ -208,11 +206,10 @@ class Transaction:
 def given_of(plan: Plan, values: State) -> list[Any] | None:
     """What `plan` is given of what variables hold; `None` if it was made for a state in which others had a value."""
     try:
-        given: list[Any] = [values[one] for one in plan.variables]
+        given: list[Any] = list(map(values.__getitem__, plan.variables))
     except KeyError:
         return None
-    initialized = plan.program.state.initialized
-    return None if initialized and not values.keys().isdisjoint(initialized) else given
+    return None if plan.initialized and not values.keys().isdisjoint(plan.initialized) else given
 
 
 def assign(plan: Plan, frame: Frame, values: dict[Variable, Any]) -> None:
@@ -223,24 +220,23 @@ def assign(plan: Plan, frame: Frame, values: dict[Variable, Any]) -> None:
     """
     for variable, slot, plain, keep in plan.commits:
         value = frame[slot]
-        if plain:
-            if isinstance(value, np.generic):  # as NumPy's functions give of rank 0
-                value = np.asarray(value)
-            if value.__class__ is np.ndarray and value.base is None:
-                value.setflags(False)
-                values[variable] = value
-                continue
-        values[variable] = kept(value, keep, variable, plan.program.homes[variable].on_host)
+        if plain and value.__class__ is np.ndarray and value.base is None:
+            value.setflags(False)
+            values[variable] = value
+        elif plain and isinstance(value, np.generic):  # as NumPy's functions give of rank 0
+            values[variable] = array = np.asarray(value)
+            array.setflags(False)
+        else:
+            values[variable] = kept(value, keep, variable, plan.program.homes[variable].on_host)
 
 
 def _needs_of(plan: Plan) -> tuple[frozenset[Node], frozenset[Node]]:
     """What a run of `plan` reads and does not change, and what it changes."""
-    first = plan.program.state.initialized
-    if not first:
+    if not plan.initialized:
         return plan.reads, plan.writes
     # The initial values stand for these variables, which others may assign meanwhile.
-    others = plan.writes.difference(first)
-    return plan.reads if others else frozenset(), others.union([one.initial for one in first])
+    others = plan.writes.difference(plan.initialized)
+    return plan.reads if others else frozenset(), others.union([one.initial for one in plan.initialized])
 
 
 def _nobody_waits() -> None:

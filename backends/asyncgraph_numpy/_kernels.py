@@ -41,7 +41,7 @@ def _mean(params: Mapping[str, Any]) -> Kernel:
     axis, keepdims = params.get("axis"), params.get("keepdims", False)
 
     def kernel(x: Any) -> Any:
-        if not isinstance(x, _ARRAY) or x.dtype.char not in "fd" or not x.size:
+        if x.__class__ is not _ARRAY or x.dtype.char not in "fd" or not x.size:
             return np.mean(x, **params)
         total = np.add.reduce(x, axis, None, None, keepdims)
         count = x.size // total.size
@@ -127,10 +127,10 @@ def _where_larger(x: Any, a: Any, b: Any) -> Any:
 
 
 def _where_positive(gradient: Any, x: Any) -> Any:
-    positive = np.greater(x, zero_of(x))
+    positive = _greater(x, zero_of(x))
     if gradient.__class__ is _ARRAY and positive.__class__ is _ARRAY and gradient.dtype.itemsize in _INTEGERS:
         return _masked(gradient, positive)
-    return np.where(positive, gradient, 0)
+    return _choose(positive, gradient, 0)
 
 
 def _is_masked_faster(mask: Any, x: Any) -> bool:
@@ -141,15 +141,18 @@ def _is_masked_faster(mask: Any, x: Any) -> bool:
 
 def _masked(x: Any, mask: Any) -> Any:
     """What np.where(mask, x, 0) gives, without a branch for each element."""
-    integer = _INTEGERS[x.dtype.itemsize]
+    dtype = x.dtype
+    integer = _INTEGERS[dtype.itemsize]
     # All bits are kept by a product with 1, and none by one with 0.
     kept = mask.astype(integer)
-    fits = kept.shape == x.shape and kept.strides == x.strides
-    return np.multiply(x.view(integer), kept, kept if fits else None).view(x.dtype)
+    fits = kept.strides == x.strides and kept.shape == x.shape
+    return _multiply(x.view(integer), kept, kept if fits else None).view(dtype)
 
 
 _ARRAY: Final[Any] = np.ndarray
 _choose: Final[Callable[..., Any]] = np.where
+_greater: Final = np.greater
+_multiply: Final = np.multiply
 _INTEGERS: Final[Mapping[int, np.dtype[Any]]] = {size: np.dtype(f"i{size}") for size in (2, 4, 8)}
 """By size in bytes."""
 _LONG: Final = 1 << 13

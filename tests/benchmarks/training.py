@@ -12,6 +12,7 @@ from asyncgraph import nn, ops
 from .measure import Ratio, compare
 
 ROWS, PIXELS, HIDDEN, CLASSES = 64, 64, 64, 10
+TURNS = 101
 RATE, BETA1, BETA2, EPSILON = 1e-3, 0.9, 0.999, 1e-8
 
 Array = np.ndarray[Any, np.dtype[np.float32]]
@@ -106,12 +107,14 @@ async def rows() -> list[list[str]]:
         prepared = session.prepare(fetches, feeds)
         losses = [((await prepared(x, labels)).results[0], by_hand.step(x, labels)) for _ in range(300)]
         np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-3)
+        images, digit = feeds
         by_run = await compare(
-            lambda: session.run(ag.RunArgs(fetches, dict(zip(feeds, (x, labels), strict=True)))),
+            lambda: session.run(ag.RunArgs(fetches, {images: x, digit: labels})),
             lambda: by_hand.step(x, labels),
+            TURNS,
         )
         table.append(_row("await session.run(RunArgs([loss, step], ...))", by_run))
-        by_call = await compare(lambda: prepared(x, labels), lambda: by_hand.step(x, labels))
+        by_call = await compare(lambda: prepared(x, labels), lambda: by_hand.step(x, labels), TURNS)
         table.append(_row("await prepared(images, labels)", by_call))
     return table
 
