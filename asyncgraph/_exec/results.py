@@ -26,7 +26,7 @@ def deliver(fetches: Iterable[Fetched], frame: Frame) -> list[Any]:
     for one in fetches:
         value = frame[one.slot]
         if one.plain and isinstance(value, np.generic):  # as reductions to rank 0 give
-            value = np.asarray(value)
+            value = np.asarray(cast("_Array", value))
         elif one.home is None and not (one.plain and (value.__class__ is np.ndarray or value is None)):
             value = _DELIVER[one.owner](value, one, frame)
         values.append(value)

@@ -15,7 +15,7 @@ from functools import partial
 from itertools import count
 from operator import itemgetter
 from types import CodeType, FrameType, FunctionType
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 from .host_kernels import same
 
@@ -160,10 +160,10 @@ class _Writer:
         if kernel is same:
             return args[0]
         if isinstance(kernel, itemgetter):
-            (key,) = kernel.__reduce__()[1]
+            (key,) = cast("Any", kernel).__reduce__()[1]
             if key.__class__ in (int, str):
                 return f"{args[0]}[{key!r}]"
-        return f"{self._kernel(kernel)}({','.join(args)})"
+        return f"{self._kernel(cast('Callable[..., Any]', kernel))}({','.join(args)})"
 
     def _kernel(self, kernel: Callable[..., Any]) -> str:
         name = self._kernels.get(id(kernel))

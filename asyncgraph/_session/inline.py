@@ -191,7 +191,9 @@ def _compute(plan: Plan, frame: Frame, position: int, turn: Turn) -> int:
 
 def _values(request: Request, fetches: Any, options: RunOptions, began: float, frame: Frame) -> RunValues[Any]:
     plan = request.plan
-    return RunValues(request.results(fetches, deliver(plan.fetches, frame)), options, plan, perf_counter() - began, None)
+    return RunValues(
+        request.results(fetches, deliver(plan.fetches, frame)), options, plan, perf_counter() - began, None
+    )
 
 
 @final

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextvars import Context
-from typing import Any, Final, final
+from typing import Any, Final, cast, final
 
 import numpy as np
 
@@ -224,8 +224,8 @@ def assign(plan: Plan, frame: Frame, values: dict[Variable, Any]) -> None:
             value.setflags(False)
             values[variable] = value
         elif plain and isinstance(value, np.generic):  # as NumPy's functions give of rank 0
-            values[variable] = array = np.asarray(value)
-            array.setflags(False)
+            values[variable] = value = np.asarray(cast("Any", value))
+            value.setflags(write=False)
         else:
             values[variable] = kept(value, keep, variable, plan.program.homes[variable].on_host)
 

@@ -41,27 +41,27 @@ def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Any, Any]:
         losses, residual = _softmax_cross_entropy(logits.reshape(-1, shape[-1]), labels.reshape(-1))
         return losses.reshape(shape[:-1]), residual.reshape(shape)
     count, classes = shape
-    rows, at = logits, (np.arange(count), labels)
+    numbers: _Array = np.arange(count)
     # NumPy reduces each row by itself, at 40 ns a row; columns of many rows it adds up, of float16 without more digits.
-    by_column = classes <= _FEW and classes < count and rows.dtype.char != "e"
-    if by_column:
-        rows, at = rows.T, (at[1], at[0])
-    residual = rows.copy()
+    by_column = classes <= _FEW and classes < count and logits.dtype.char != "e"
+    at, axis = ((labels, numbers), 0) if by_column else ((numbers, labels), 1)
+    residual: _Array = (logits.T if by_column else logits).copy()
     try:
         places = np.ravel_multi_index(at, residual.shape)
     except ValueError as error:
         raise IndexError(f"a label is negative, or not less than the {classes} classes") from error
-    axis = 0 if by_column else 1
-    subtract(residual, maximum.reduce(residual, axis, None, None, True), residual)
+    subtract(residual, _max(residual, axis, None, None, True), residual)
     chosen = residual.take(places)
     exp(residual, residual)
-    total = add.reduce(residual, axis, None, None, True)
+    total = _sum(residual, axis, None, None, True)
     divide(residual, total, residual)
     losses = log(total, total).reshape(-1)
     residual.put(places, residual.take(places) - 1)
     return subtract(losses, chosen, losses), residual.T if by_column else residual
 
 
+_max: Final[Callable[..., Any]] = maximum.reduce
+_sum: Final[Callable[..., Any]] = add.reduce
 _FEW: Final = 32
 """The most classes that it is worth to put into columns."""
 
@@ -77,8 +77,9 @@ def _adam(params: Mapping[str, Any]) -> Kernel:
     def kernel(w: Any, g: Any, m: Any, v: Any, factor: Any, epsilon: Any, shrink: Any = None) -> tuple[Any, Any, Any]:
         new_m = subtract(g, m)
         if not new_m.ndim:  # Then it is a scalar of NumPy's, which nothing is written to.
-            new_w, new_m, new_v = kernel(*[np.asarray(one)[None] for one in (w, g, m, v)], factor, epsilon, shrink)
-            return new_w[0], new_m[0], new_v[0]
+            w, g, m, v = [np.asarray(one)[None] for one in (w, g, m, v)]
+            made = kernel(w, g, m, v, factor, epsilon, shrink)
+            return made[0][0], made[1][0], made[2][0]
         of_gradient, of_square = complements[new_m.dtype]
         multiply(new_m, of_gradient, new_m)
         add(new_m, m, new_m)

@@ -32,7 +32,11 @@ def _reduce(ufunc: np.ufunc, dtype: object = None) -> Callable[[Mapping[str, Any
 
     def make(params: Mapping[str, Any]) -> Kernel:
         axis, into, keepdims = params.get("axis"), params.get("dtype", dtype), params.get("keepdims", False)
-        return lambda x: reduce(x, axis, into, None, keepdims)
+
+        def kernel(x: Any) -> Any:
+            return reduce(x, axis, into, None, keepdims)
+
+        return kernel
 
     return make
 
@@ -43,7 +47,7 @@ def _mean(params: Mapping[str, Any]) -> Kernel:
     def kernel(x: Any) -> Any:
         if x.__class__ is not _ARRAY or x.dtype.char not in "fd" or not x.size:
             return np.mean(x, **params)
-        total = np.add.reduce(x, axis, None, None, keepdims)
+        total = _sum(x, axis, None, None, keepdims)
         count = x.size // total.size
         if not total.ndim:
             return x.dtype.type(float(total) / count)
@@ -150,6 +154,7 @@ def _masked(x: Any, mask: Any) -> Any:
 
 
 _ARRAY: Final[Any] = np.ndarray
+_sum: Final[Callable[..., Any]] = np.add.reduce
 _choose: Final[Callable[..., Any]] = np.where
 _greater: Final = np.greater
 _multiply: Final = np.multiply
