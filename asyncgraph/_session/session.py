@@ -133,7 +133,7 @@ class Session:
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
-        if self.graph.draws:
+        if self.engine.graph.draws:
             asked = self.engine.numbered(asked)
         host = self._host
         if host is None or get_loop() is not host.loop or self._generation != generation.number or self._closed:
@@ -228,7 +228,7 @@ class Session:
         """
         began = perf_counter()
         asked = as_args(args, feeds, options)
-        if self.graph.draws:
+        if self.engine.graph.draws:
             asked = self.engine.numbered(asked)
         if (self.hooked or asked.options.hooks) and calls_hooks(asked):
             return self.start_hooked(asked, began, self.hooks, early=True)

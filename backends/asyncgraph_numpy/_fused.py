@@ -34,7 +34,7 @@ _ZEROS: Final[Mapping[str, _Array]] = {one: np.zeros((), one) for one in "efdg"}
 
 def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Any, Any]:
     """The losses, and softmax - one_hot, which is made in the place of the shifted logits."""
-    shape = logits.shape
+    shape: tuple[int, ...] = logits.shape
     if labels.shape != shape[:-1]:
         raise ValueError(f"labels of shape {labels.shape} do not fit logits of shape {shape}")
     if len(shape) != 2:
