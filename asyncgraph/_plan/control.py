@@ -66,7 +66,8 @@ class Body:
         """What it gives, if the plan needs no scheduler."""
         plan = self.plan
         frame = [*given, *self._rest] if key is None or not plan.draws else [*given, key, *self._rest]
-        plan.count_run()
+        if plan.cold:
+            plan.count_run()
         for chunk in plan.inline_chunks:
             chunk.run(frame)
         return self._pick(frame)
@@ -78,8 +79,11 @@ class Body:
 
 def _picker(slots: tuple[int, ...]) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
     """Takes the values of slots out of a frame."""
-    if len(slots) < 2:
-        return lambda frame: tuple([frame[slot] for slot in slots])
+    if not slots:
+        return lambda frame: ()
+    if len(slots) == 1:
+        (slot,) = slots
+        return lambda frame: (frame[slot],)
     return cast("Callable[[Sequence[Any]], tuple[Any, ...]]", itemgetter(*slots))
 
 
@@ -162,7 +166,7 @@ class Iteration:
         while iteration < most:
             if key is not None:
                 keys = keys_of(key, iteration)
-            given = values + captured
+            given = values + captured if captured else values
             if not truth(condition(given, keys[0])[0], self.node):
                 break
             values = body(given, keys[1])

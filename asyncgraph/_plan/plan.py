@@ -43,6 +43,7 @@ class Plan:
         bodies: of each segment of kernels, the kernels of control flow.
         work: what its first segment costs.
         readers: for each slot that crosses segments, how many read it; what is fetched or assigned counts once more.
+        cold: the chunks that are not emitted yet.
         needs_loop: whether it needs an event loop: for coroutines, and for calls that may be abandoned.
     """
 
@@ -82,7 +83,7 @@ class Plan:
         self._tail: Final = lowered.template[lowered.given :]
         self._unkept: Final = [one.instructions[0].node for one in segments if _keeps_result(one)]
         self._runs = 0
-        self._cold: Final = [chunk for chunks in self.chunks for chunk in chunks]
+        self.cold: Final = [chunk for chunks in self.chunks for chunk in chunks]
 
     @property
     def is_outdated(self) -> bool:
@@ -95,14 +96,14 @@ class Plan:
 
     def count_run(self) -> None:
         """Called once a run. A plan that turns out to be hot is emitted, one chunk a run."""
-        if self._cold:
+        if self.cold:
             self._runs += 1
             if self._runs >= _HOT_RUNS:
                 self._emit_one()
 
     def _emit_one(self) -> None:
         try:
-            chunk = self._cold.pop()
+            chunk = self.cold.pop()
         except IndexError:
             return  # Another thread took the last one.
         chunk.emit(self._template, self._given)
