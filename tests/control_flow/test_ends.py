@@ -127,6 +127,7 @@ def test_who_waits_for_what_another_thread_fails_to_compute_stops() -> None:
         """A plan that waits to fail, as far as a body needs one."""
 
         fetches = ()
+        cold = ("a chunk",)
         draws = False
         begun, fail = threading.Event(), threading.Event()
 
