@@ -62,7 +62,7 @@ class Body:
         self._rest: Final = tuple(plan.frame([]))
         self._pick: Final[Callable[[Sequence[Any]], tuple[Any, ...]]] = _picker(self.slots)
 
-    def __call__(self, given: Sequence[Any], key: _Key | None) -> tuple[Any, ...]:
+    def compute(self, given: Sequence[Any], key: _Key | None) -> tuple[Any, ...]:
         """What it gives, if the plan needs no scheduler."""
         plan = self.plan
         frame = [*given, *self._rest] if key is None or not plan.draws else [*given, key, *self._rest]
@@ -110,7 +110,7 @@ class Conditional:
 
     def __call__(self, pred: Any, *operands: Any) -> tuple[Any, ...]:
         given, key = split_key(operands, self.draws)
-        return self.chosen(pred)(given, key)
+        return self.chosen(pred).compute(given, key)
 
     def chosen(self, pred: Any) -> Body:
         """The body to run.
@@ -167,9 +167,9 @@ class Iteration:
             if key is not None:
                 keys = keys_of(key, iteration)
             given = values + captured if captured else values
-            if not truth(condition(given, keys[0])[0], self.node):
+            if not truth(condition.compute(given, keys[0])[0], self.node):
                 break
-            values = body(given, keys[1])
+            values = body.compute(given, keys[1])
             iteration += 1
             if perf_counter() > until:
                 if check is not None and check():
@@ -245,7 +245,7 @@ class Delayed:
             return self.values
         with self.lock:
             if not self.known:
-                self.know(self.body(self.begin(), self.key))
+                self.know(self.body.compute(self.begin(), self.key))
         return self.values
 
     def begin(self) -> tuple[Any, ...]:
