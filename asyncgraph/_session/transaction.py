@@ -4,6 +4,9 @@ It reads one consistent state, and commits what it assigns at its end, or nothin
 read and write, so that what it reads is what was committed last until it has ended. Any other reads what was committed
 last when it began, and never waits.
 
+A cheap run that assigns while nobody holds anything needs no transaction (`inline`): it holds nothing, and commits what
+it has made of a state unless there is another one by then; if there is, it is computed again, and holds what it needs.
+
 What gives variables their first values holds nothing but these. Nobody else computes them meanwhile, and nobody has
 read them: so it is as if they had been there when it began, before whatever was assigned since.
 

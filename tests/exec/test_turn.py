@@ -138,3 +138,61 @@ async def test_time_that_others_charge_counts(clock: list[float]) -> None:
     assert log == []
     await asyncio.sleep(0)
     assert log == ["a"]
+
+
+# -- who yields to the loop ----------------------------------------------------------------------------------
+
+
+async def test_who_is_next_goes_on_before_what_comes_to_wait_after_it(clock: list[float]) -> None:
+    turn, log = Turn(asyncio.get_running_loop(), 1.0), list[str]()
+
+    async def come(name: str) -> None:
+        await turn.comes(0.1)
+        log.append(name)
+
+    turn.charge(2.0)
+    tasks = [asyncio.create_task(come("first"))]
+    await asyncio.sleep(0)
+    turn.wait(slices(log, "second", clock, 0.1))
+    assert not turn.has_time
+    tasks.append(asyncio.create_task(come("third")))
+    await asyncio.wait(tasks)
+    assert log == ["first", "second", "third"]
+
+
+async def test_who_is_next_waits_for_one_turn_of_the_loop_and_is_counted_in_the_next(clock: list[float]) -> None:
+    turn, log = Turn(asyncio.get_running_loop(), 1.0), list[str]()
+    turn.charge(2.0)
+    asyncio.get_running_loop().call_soon(log.append, "others")
+    await turn.comes(0.25)
+    assert log == ["others"]
+    assert turn.spent_s == 0.25
+
+
+async def test_who_is_next_is_not_overtaken_when_the_turn_has_begun(clock: list[float]) -> None:
+    turn, had_time = Turn(asyncio.get_running_loop(), 1.0), list[bool]()
+    turn.charge(2.0)
+    asyncio.get_running_loop().call_soon(lambda: had_time.append(turn.has_time))
+    await turn.comes(0.25)
+    assert had_time == [False]
+    assert turn.has_time
+
+
+@pytest.mark.parametrize("also_waiting", [False, True])
+async def test_who_is_cancelled_while_it_waits_for_its_turn_is_in_nobodys_way(
+    also_waiting: bool, clock: list[float]
+) -> None:
+    turn, log = Turn(asyncio.get_running_loop(), 1.0), list[str]()
+    turn.charge(2.0)
+    first = asyncio.create_task(turn.comes(5.0))
+    await asyncio.sleep(0)
+    if also_waiting:
+        turn.wait(slices(log, "second", clock, 0.1))
+    first.cancel()
+    await asyncio.wait([first])
+    assert first.cancelled()
+    await asyncio.sleep(0)
+    assert log == ["second"] * also_waiting
+    await asyncio.sleep(0)
+    assert turn.has_time
+    assert turn.spent_s == 0.0
