@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final, cast, final
 
 import numpy as np
@@ -62,15 +63,14 @@ class FeedBinder:
     `devices` are the devices that they are on, in DLPack's terms; `None` for the host.
 
     Fields:
-        _fits: dtypes and shapes of arrays that were found to fit, with the size of the largest: most runs are fed
-            what the one before was.
+        _fits: what arrays were that have fitted, and the size of the largest: most runs are fed such as the one before.
     """
 
     __slots__ = ("_bindings", "_fits")
 
     def __init__(self, nodes: Sequence[Node], devices: Sequence[tuple[int, int] | None]) -> None:
         self._bindings: Final = tuple([_Binding(node, on) for node, on in zip(nodes, devices, strict=True)])
-        self._fits: tuple[list[tuple[DType, tuple[int, ...]]], int] | None = None
+        self._fits: tuple[list[Any], int] | None = None
 
     def bind(self, values: Sequence[Any], copy: bool) -> tuple[list[Any], int]:
         """The values as they are run with, and the size of the largest array among them.
@@ -83,11 +83,11 @@ class FeedBinder:
         """
         fits = self._fits
         if fits is not None and not copy:
-            for value, (dtype, shape) in zip(values, fits[0], strict=True):
-                if value.__class__ is not np.ndarray or value.dtype is not dtype or value.shape != shape:
-                    break
-            else:
-                return [*values], fits[1]
+            try:
+                if list(map(_kind_of, values)) == fits[0]:
+                    return [*values], fits[1]
+            except AttributeError:  # It is no array, such as a Python number.
+                pass
         return self._check(values, copy)
 
     def _check(self, values: Sequence[Any], copy: bool) -> tuple[list[Any], int]:
@@ -127,8 +127,12 @@ class FeedBinder:
             if array.size > largest:
                 largest = array.size
         if same:
-            self._fits = [(one.dtype, one.shape) for one in bound], largest
+            self._fits = list(map(_kind_of, bound)), largest
         return bound, largest
+
+
+_kind_of: Final = attrgetter("__class__", "dtype", "shape")
+"""What decides whether an array fits."""
 
 
 def _snapshot(array: np.ndarray[Any, Any] | FedArray, value: object) -> np.ndarray[Any, Any] | FedArray:

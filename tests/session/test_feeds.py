@@ -197,6 +197,34 @@ async def test_a_named_dimension_is_one_size_per_run_across_the_graph_and_may_be
     )
 
 
+class Subclass(np.ndarray[Any, Any]):
+    pass
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.ones(3, "f4"), np.ones(3, ">f8"), np.ones(3).view(Subclass), [1.0] * 3, 1, None, "1", np.float64(1.0),
+        np.ones(4), np.ones((3, 1)), np.array([1.0, None, 1.0]), np.ones(0), np.full(3, 1j),
+    ],
+)  # fmt: skip
+async def test_what_is_fed_after_what_has_fitted_is_looked_at_all_the_same(value: Any) -> None:
+    with ag.Graph() as graph:
+        x, y = ag.placeholder("float64", ("n",), name="x"), ag.placeholder("float64", ("n",), name="y")
+
+    async def outcome(session: ag.Session) -> Any:
+        try:
+            result = (await session.run([x, y], {x: np.ones(3), y: value})).results
+        except RunArgsError as error:
+            return type(error), str(error)
+        return [(type(one), one.dtype.str, one.tolist(), np.shares_memory(one, value)) for one in result]
+
+    async with ag.Session(graph) as fresh, ag.Session(graph) as session:
+        for count in (3, 4, 3):
+            await session.run([x, y], {x: np.ones(count), y: np.ones(count)})
+        assert await outcome(session) == await outcome(fresh)
+
+
 @pytest.mark.parametrize(
     ("shape", "value", "reason"),
     [

@@ -1,4 +1,4 @@
-"""A cheap run that assigns holds nothing: who has committed something meanwhile is seen at its end, and nothing is lost."""
+"""A cheap run that assigns holds nothing: it sees at its end who has committed something, and nothing is lost."""
 
 from __future__ import annotations
 
