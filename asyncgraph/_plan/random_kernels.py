@@ -107,7 +107,12 @@ def _bernoulli(node: Node) -> Callable[[np.random.Generator, _Sizes], _Array]:
 
 
 def _permutation(node: Node) -> Callable[[np.random.Generator, _Sizes], _Array]:
-    return lambda draw, sizes: draw.permutation(sizes[0]).astype(np.int64, copy=False)
+    def made(draw: np.random.Generator, sizes: _Sizes) -> _Array:
+        if not sizes:
+            raise ValueError("a value of rank 0 has no rows to be put in another order")
+        return draw.permutation(sizes[0]).astype(np.int64, copy=False)
+
+    return made
 
 
 def _numbers(node: Node, *names: str) -> tuple[float, ...]:

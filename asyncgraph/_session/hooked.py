@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .session import Session
 
 T = TypeVar("T")
+_COMMITTED: Final = "\n  the run itself had succeeded: what it assigned is committed"
 
 
 def calls_hooks(args: RunArgs[Any]) -> bool:
@@ -204,9 +205,12 @@ class HookedRunFuture(RunFuture[T]):
         except CancelledError as error:
             if self._is_told_to_end():
                 raise
-            raise not_cancelled(who, method, "its run was not cancelled") from error
+            failure = not_cancelled(who, method, "its run was not cancelled")
+            if self.has_committed:
+                explain_hook(failure, f"{who} failed in {method}{_COMMITTED}")
+            raise failure from error
         except BaseException as error:
-            explain_hook(error, f"{who} failed in {method}")
+            explain_hook(error, f"{who} failed in {method}{_COMMITTED if self.has_committed else ''}")
             raise
 
     async def _in_time(self, merging: Merging, call: Callable[[], Any]) -> Any:

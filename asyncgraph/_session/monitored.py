@@ -57,7 +57,9 @@ class MonitoredSession:
     If a run fails by one of `recover.on`, there is a new session, after what is in flight has ended: with the latest
     checkpoint restored, or without a `checkpoint_dir` with what was committed last; `after_create_session` is
     called again; and the run is tried again, hooks included. Others that fail so meanwhile wait for the same session.
-    What a hook raises when its run has committed is raised: nothing is done twice.
+    What a hook raises when its run has committed is raised: nothing is done twice. The numbers of runs, which random
+    numbers are drawn by, go on: the first steps after a recovery do not draw what the first steps of all have drawn.
+    In a program that is started again they begin anew: to draw something else there, give another seed.
 
     Args:
         graph: what is run; the current graph if left out.
@@ -245,6 +247,8 @@ class MonitoredSession:
         """A session with its variables in place, which the hooks have been told of. It is the one from now on."""
         if self._engine is None or self._saver is not None:
             session = Session(self._graph, config=self._config)
+            if self._engine is not None:
+                session.store.number_on_from(self._engine.store)
         else:
             session = Session.sharing(self._engine)
         try:

@@ -47,7 +47,7 @@ class Store:
         self._locks: Final = LockQueue()
         self._lock: Final = Lock()
         self._seed: Final = -1 - randbits(63) if seed is None else seed
-        self._draws: Final = count()
+        self._draws = count()
 
     def snapshot(self) -> State:
         """What the variables hold that have a value, on their devices: read-only arrays. Never changed."""
@@ -67,6 +67,10 @@ class Store:
     def next_number(self) -> int:
         """The number of the run that is asked for now."""
         return next(self._draws)
+
+    def number_on_from(self, other: Store) -> None:
+        """Numbers runs from where `other` has come to: the two never give one number to two runs."""
+        self._draws = other._draws
 
     def key_of(self, seed: int | None, number: int | None) -> tuple[int, int]:
         """What the random numbers of a run are drawn from: for each run something else, but for a fixed seed."""

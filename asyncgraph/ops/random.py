@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     from ._build import Operand
 
+__all__ = ["bernoulli", "normal", "permutation", "uniform"]
+
 
 def uniform(
     shape: int | Sequence[int] | Node,
@@ -96,6 +98,8 @@ def bernoulli(
     at most 0, or not a number, never are.
     """
     if isinstance(p, Node):
+        if p.dtype is not None and p.dtype.kind not in "fiub":
+            raise SpecTypeError(f"bernoulli: a probability is a real number, not {p!r}")
         draws = uniform(p if shape is None else shape, seed=seed, name=None if name is None else f"{name}_uniform")
         return less(draws, broadcast_like(p, draws), name=name)
     chance = _number("bernoulli", "p", p, _FLOATS[1])
@@ -108,17 +112,21 @@ def permutation(x: int | Operand, *, seed: int | None = None, name: str | None =
     """The rows of `x`, which is what it has along its first axis, in random order; for an int the numbers below it.
 
     Raises:
-        SpecError: `x` is negative, or a node of rank 0.
+        SpecError: `x` is negative, or of rank 0.
+        ValueError: when it runs: `x` is of rank 0, which was not known before.
     """
     if isinstance(x, Integral):
         return _draw(RANDOM_PERMUTATION, _size("permutation", x), _INT, seed, name)
     (rows,) = as_nodes("permutation", (x,))
     if rows.shape == ():
-        raise SpecError(f"permutation: {rows!r} has no rows")
+        raise SpecError(f"permutation: {rows!r} has no rows\n  give an array of one axis or more, or an int of Python's")
     size = None if rows.shape is None else rows.shape[0]
     order = None if name is None else f"{name}_order"
     if isinstance(size, int):
         drawn = _draw(RANDOM_PERMUTATION, size, _INT, seed, order)
+    elif rows.shape is None:
+        # All of it, as only the kernel can tell whether there are rows.
+        drawn = _add(RANDOM_PERMUTATION, (rows,), None, (None,), _INT, seed, order)
     else:
         drawn = _add(RANDOM_PERMUTATION, (_along(rows, 0),), (None,), (size,), _INT, seed, order)
     return take(rows, drawn, axis=0, name=name)

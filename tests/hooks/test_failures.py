@@ -72,6 +72,24 @@ async def test_after_run_that_raises_leaves_no_other_hook_out_and_harms_no_later
     np.testing.assert_array_equal(values.results, [4.0])
 
 
+@pytest.mark.parametrize("error", [ValueError("b"), asyncio.CancelledError()], ids=["ValueError", "CancelledError"])
+async def test_what_after_run_raises_says_that_the_run_itself_had_succeeded(error: BaseException) -> None:
+    with ag.Graph() as graph:
+        v = ag.variable(0.0)
+        more = v.assign_add(1.0)
+
+    kind = HookCancelledError if isinstance(error, asyncio.CancelledError) else ValueError
+    async with ag.Session(graph, hooks=three([], after_run=raising(error))) as session:
+        raised = await failed(session, more, kind)
+        value = (await session.run(v, None, ag.RunOptions(hooks=None))).results
+
+    assert value == 1.0
+    assert raised.__notes__ == [
+        "asyncgraph, a hook: Recorder, hooks[1] of the session failed in after_run\n"
+        "  the run itself had succeeded: what it assigned is committed"
+    ]
+
+
 async def test_the_first_failure_is_raised_and_the_others_are_attached() -> None:
     graph, x, y = square()
     hooks = [
@@ -360,7 +378,9 @@ async def test_hooks_whose_after_run_begins_after_the_deadline_do_not_prolong_it
             await session.run(y, {x: [2.0]}, ag.RunOptions(timeout_s=0.02))
 
     assert names(of_runs(calls))[3:] == ["D after_run", "B after_run", "A after_run"]
-    assert caught.value.__notes__[0] == "asyncgraph, a hook: Recorder, hooks[2] of the session failed in after_run"
+    assert caught.value.__notes__[0].startswith(
+        "asyncgraph, a hook: Recorder, hooks[2] of the session failed in after_run"
+    )
 
 
 async def test_a_run_without_any_time_calls_no_hook() -> None:

@@ -81,6 +81,38 @@ async def test_the_last_checkpoint_is_restored(tmp_path: Path) -> None:
         assert (await session.run(train)).results == 3  # From step 2, which was saved last.
 
 
+@pytest.mark.parametrize("saves", [True, False])
+async def test_what_is_drawn_after_a_recovery_was_not_drawn_before_it(tmp_path: Path, saves: bool) -> None:
+    graph, train, _ = failing(times(2))
+    with graph:
+        noise = ag.ops.random.uniform(3)
+    directory = tmp_path if saves else None
+    config = ag.SessionConfig(seed=1)
+
+    async def drawn() -> list[list[float]]:
+        async with ag.MonitoredSession(graph, config=config, checkpoint_dir=directory, recover=AT_ONCE) as session:
+            before = [(await session.run(noise)).results.tolist() for _ in range(3)]
+            await session.run(train)
+            return before + [(await session.run(noise)).results.tolist() for _ in range(3)]
+
+    draws = await drawn()
+
+    assert len({*map(tuple, draws)}) == 6
+
+
+async def test_what_is_drawn_after_a_recovery_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    async def drawn(directory: Path) -> list[list[float]]:
+        graph, train, _ = failing(times(1))
+        with graph:
+            noise = ag.ops.random.uniform(3)
+        config = ag.SessionConfig(seed=1)
+        async with ag.MonitoredSession(graph, config=config, checkpoint_dir=directory, recover=AT_ONCE) as session:
+            await session.run([noise, train])
+            return (await session.run(noise)).results.tolist()
+
+    assert await drawn(tmp_path / "a") == await drawn(tmp_path / "b")
+
+
 async def test_without_checkpoints_variables_keep_what_was_committed() -> None:
     graph, train, count = failing(times(1))
     async with ag.MonitoredSession(graph, recover=AT_ONCE) as session:

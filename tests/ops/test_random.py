@@ -14,6 +14,7 @@ from asyncgraph._graph.op import RANDOM_OPS, op_named
 from asyncgraph._graph.rules.tables import COSTS, ROWS
 from asyncgraph._graph.spec import ArraySpec
 from asyncgraph.errors import GraphError, NodeValueError, SpecError, SpecTypeError
+from asyncgraph import ops
 from asyncgraph.ops import random
 
 from .oracle import placeholder, says_rowwise
@@ -146,6 +147,8 @@ def test_a_permutation_is_one_of_ints_or_of_rows(x: Any, spec: str, order: str |
         (lambda x: random.permutation(-1), SpecError, "x=-1: it cannot be negative"),
         (lambda x: random.permutation(True), SpecTypeError, "x takes ints, not True"),
         (lambda x: random.permutation(x[0, 0]), SpecError, "has no rows"),
+        (lambda x: random.permutation(np.array(3)), SpecError, "an int of Python's"),
+        (lambda x: random.bernoulli(ops.astype(x, "complex64")), SpecTypeError, "a probability is a real number"),
         (lambda x: random.normal(3, std=1e39, dtype="float32"), SpecError, "std=1e+39 is not finite in float32"),
         (lambda x: random.uniform(3, seed=x), NodeValueError, "seed="),
     ],
