@@ -34,6 +34,10 @@ OTHERS = [
     *(asyncgraph.abc, asyncgraph.checkpoints, asyncgraph.errors, asyncgraph.hooks, asyncgraph.sequential),
     *(asyncgraph.layers, asyncgraph.metrics, asyncgraph.nn, asyncgraph.optimizers, asyncgraph.schedules),
 ]
+NAMESPACES = [
+    *(asyncgraph.checkpoints, asyncgraph.layers, asyncgraph.metrics, asyncgraph.nn, asyncgraph.optimizers),
+    *(asyncgraph.ops.linalg, asyncgraph.ops.random, asyncgraph.schedules, asyncgraph.sequential),
+]
 CALLABLES = dict(pair for module in [*MODULES, *OTHERS] for pair in public(module))
 
 
@@ -68,6 +72,12 @@ def test_every_name_without_an_underscore_is_listed(module: ModuleType) -> None:
     submodules = {path.stem for path in Path(str(module.__file__)).parent.iterdir()}
     shown = {name for name in vars(module) if not name.startswith("_")} - {"annotations"}
     assert shown - set(module.__all__) - submodules == set()
+
+
+@pytest.mark.parametrize("module", NAMESPACES, ids=lambda module: module.__name__)
+def test_a_namespace_lists_what_is_defined_in_it(module: ModuleType) -> None:
+    own = {name for name, value in public(module) if value.__module__ == module.__name__}
+    assert {name.rpartition(".")[2] for name in own} - {*module.__all__} == set()
 
 
 def test_every_public_submodule_can_be_imported() -> None:

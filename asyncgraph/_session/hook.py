@@ -89,8 +89,8 @@ class Hook(ABC):  # noqa: B024  # all methods may be left out, and none has to b
         """After a run that succeeded, and has committed what it assigned.
 
         The deadline of the run covers it: once that is over it is cancelled as soon as it waits for something. What it
-        raises is raised by the run, with a note that the run itself had succeeded: what it assigned is committed, and to
-        run it again is to do it twice. The other hooks are called all the same.
+        raises is raised by the run, with a note that the run itself had succeeded: what it assigned is committed, and
+        to run it again is to do it twice. The other hooks are called all the same.
 
         Args:
             context: of the run.

@@ -119,7 +119,9 @@ def permutation(x: int | Operand, *, seed: int | None = None, name: str | None =
         return _draw(RANDOM_PERMUTATION, _size("permutation", x), _INT, seed, name)
     (rows,) = as_nodes("permutation", (x,))
     if rows.shape == ():
-        raise SpecError(f"permutation: {rows!r} has no rows\n  give an array of one axis or more, or an int of Python's")
+        raise SpecError(
+            f"permutation: {rows!r} has no rows\n  give an array of one axis or more, or an int of Python's"
+        )
     size = None if rows.shape is None else rows.shape[0]
     order = None if name is None else f"{name}_order"
     if isinstance(size, int):

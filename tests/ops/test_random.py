@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from asyncgraph import ops
 from asyncgraph._graph.graph import Graph
 from asyncgraph._graph.node import Node
 from asyncgraph._graph.op import RANDOM_OPS, op_named
 from asyncgraph._graph.rules.tables import COSTS, ROWS
 from asyncgraph._graph.spec import ArraySpec
 from asyncgraph.errors import GraphError, NodeValueError, SpecError, SpecTypeError
-from asyncgraph import ops
 from asyncgraph.ops import random
 
 from .oracle import placeholder, says_rowwise

@@ -209,3 +209,15 @@ def test_every_permutation_is_as_likely() -> None:
 
     assert len(found) == 24
     assert (((counts - 200) ** 2) / 200).sum() < 49.7  # what one in a thousand samples exceeds
+
+
+def test_a_value_of_rank_0_has_no_rows_to_put_in_order_and_the_error_names_the_node() -> None:
+    with ag.Graph() as graph:
+        x = ag.placeholder("float32", name="x")
+        shuffled = random.permutation(x, name="shuffled")
+
+    with ag.BlockingSession(graph) as session:
+        assert sorted(session.run(shuffled, {x: [1.0, 2.0, 3.0]}).results) == [1.0, 2.0, 3.0]
+        with pytest.raises(ValueError, match="a value of rank 0 has no rows") as raised:
+            session.run(shuffled, {x: 1.0})
+    assert raised.value.__notes__[0].startswith("asyncgraph: node 'shuffled_order' (random_permutation) failed")
