@@ -22,7 +22,7 @@ import numpy as np
 from . import nn, ops
 from ._graph.building import variable
 from ._graph.node import Node
-from .errors import SpecError
+from .errors import SpecError, SpecTypeError
 
 __all__ = ["Apply", "BatchNorm", "Dense", "Dropout", "Embedding", "Flatten", "Initializer", "Layer"]
 
@@ -70,6 +70,11 @@ class Dense(Layer):
 
     def build(self, like: Node) -> Apply:
         """See `Layer`."""
+        if self.activation is not None and not callable(self.activation):
+            raise SpecTypeError(
+                f"Dense: activation={self.activation!r}: give a function of one node, such as ag.nn.relu\n"
+                "  a layer is no function: it comes after this one"
+            )
         dtype = _dtype(like)
         kernel = variable(self.kernel((_last(like), self.units), dtype=dtype), "kernel")
         offset = variable(ops.zeros(self.units, dtype=dtype), "offset") if self.offset else None

@@ -90,13 +90,18 @@ def is_right(predictions: Operand, labels: Operand) -> Node:
         labels: classes. One-hot vectors become classes by `ops.argmax(labels, axis=-1)`.
 
     Raises:
-        SpecError: the shapes do not fit, or a rank is not known.
+        SpecError: the shapes do not fit, or a rank is not known; or there is but one class.
         SpecTypeError: the predictions are in the shape of the labels, but real numbers, such as scores.
     """
     predictions, labels = as_nodes("is_right", (predictions, labels))
     if predictions.ndim is None or labels.ndim is None:
         raise SpecError(f"is_right: the ranks of {predictions!r} and {labels!r} must be known")
     if predictions.ndim == labels.ndim + 1:
+        if predictions.shape is not None and predictions.shape[-1] == 1:
+            raise SpecError(
+                f"is_right: {predictions!r} has one number for each label, so that all of them would be class 0\n"
+                "  of what is predicted for two classes give a comparison, such as logits[..., 0] > 0"
+            )
         predictions = ops.argmax(predictions, axis=-1)
     if not may_be(predictions.shape, labels.shape):
         raise SpecError(

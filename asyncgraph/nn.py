@@ -127,6 +127,11 @@ def softmax_cross_entropy(logits: Operand, labels: Operand) -> Node:
     logits = _as_floats(logits)
     if _are_classes(logits, labels):
         return build_several("softmax_cross_entropy", (logits, labels))[0]
+    if logits.ndim is not None and labels.ndim == logits.ndim - 1:
+        raise SpecError(
+            f"softmax_cross_entropy: {labels!r} are no classes of {logits!r}, nor has it a number for each class\n"
+            "  classes are integers: write ops.astype(labels, 'int64')"
+        )
     _check_same_shape("softmax_cross_entropy", logits, labels)
     shifted = _shifted(logits, -1)
     normalizer = ops.log(ops.sum(ops.exp(shifted), axis=-1))
@@ -180,7 +185,7 @@ def dense(x: Operand, kernel: Operand, offset: Operand | None = None) -> Node:
 def embedding(table: Operand, indices: Operand) -> Node:
     """The rows of `table` at `indices`: float32[..., m] for a table of float32[n, m].
 
-    The gradient of a row that is taken more than once is the sum.
+    The gradient of a row that is taken more than once is the sum. A negative index counts from the end, as in NumPy.
 
     Raises:
         IndexError: when it runs: an index is out of bounds.
@@ -239,11 +244,13 @@ def batch_norm(
     Raises:
         SpecError: the rank of `x` is not known, or `axis` is out of its bounds.
         SpecTypeError: `training` is no bool, `axis` no int, or in training `mean` or `variance` is no variable.
-        ValueError: `momentum` is not from 0 to 1.
+        ValueError: `momentum` is not from 0 to 1, or `epsilon` is negative.
     """
     (x,) = as_nodes("batch_norm", (x,))
     rank, axis = _rank("batch_norm", x), as_int("batch_norm", "axis", axis)
     _check_momentum(momentum)
+    if not epsilon >= 0.0:
+        raise ValueError(f"batch_norm: epsilon={epsilon!r}: give a number that is not negative")
     if not -rank <= axis < rank:
         raise SpecError(f"batch_norm: axis={axis!r} is out of the bounds of {x!r}")
     others = tuple([one for one in range(rank) if one != axis % rank])

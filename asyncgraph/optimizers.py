@@ -28,6 +28,8 @@ from math import inf, nan
 from numbers import Real
 from typing import cast, final
 
+import numpy as np
+
 from . import ops
 from ._graph.building import group, variable
 from ._graph.graph import Graph
@@ -283,6 +285,8 @@ class AdamW(Optimizer):
         super().__post_init__()
         _check_adam(self)
         self.decay = _within("decay", self.decay, inf)
+        if self.decays is not None and not callable(self.decays):
+            raise ValueError(f"decays={self.decays!r}: give a function of a variable, such as lambda w: w.ndim > 1")
 
     def update(self, variable: Variable, gradient: Node, rate: float | Node, count: Node) -> Node:
         """See `Optimizer`."""
@@ -322,9 +326,9 @@ class Adagrad(Optimizer):
 def clip_by_global_norm(gradients: Iterable[Node | None], max_norm: float | Node) -> tuple[list[Node | None], Node]:
     """The gradients, made smaller by one factor if their norm is larger than `max_norm`; and that norm.
 
-    The norm is the root of the sum of all squared elements of all of them. What is `None` stays so. If the norm is
-    infinite or NaN, so that there is no such factor, the gradients become NaN. Pascanu et al., "On the difficulty of
-    training recurrent neural networks", arXiv:1211.5063.
+    The norm is the root of the sum of all squared elements of all of them, those of float16 as float32. What is `None`
+    stays so. If the norm is infinite or NaN, so that there is no such factor, the gradients become NaN. Pascanu et al.,
+    "On the difficulty of training recurrent neural networks", arXiv:1211.5063.
 
         pairs = optimizer.compute_gradients(loss)
         clipped, norm = clip_by_global_norm([gradient for gradient, _ in pairs], 1.0)
@@ -345,7 +349,9 @@ def clip_by_global_norm(gradients: Iterable[Node | None], max_norm: float | Node
     if not isinstance(max_norm, Node) and not 0.0 < max_norm < inf:
         raise ValueError(f"clip_by_global_norm: max_norm={max_norm!r}: give a positive number")
     with name_scope("clip_by_global_norm"):
-        norm = ops.sqrt(sum(ops.sum(ops.square(one)) for one in known))
+        # Squares of float16 are infinite from 256 on.
+        wide = [ops.astype(one, ops.float32) if one.dtype == np.float16 else one for one in known]
+        norm = ops.sqrt(sum(ops.sum(ops.square(one)) for one in wide))
         factor = ops.where(ops.isfinite(norm), max_norm / ops.maximum(norm, max_norm), nan)
         return [None if one is None else one * _in_dtype_of(one, factor) for one in listed], norm
 

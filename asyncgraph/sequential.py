@@ -97,7 +97,7 @@ class Sequential:
     Args:
         layers: each applied to what the one before gives: `layers`, or functions of one node.
         input_shape: the shape of one row of what goes in.
-        dtype: what that is of; arrays that are of something else are converted.
+        dtype: what that is of. Others are converted, and refused where that would do more than round a real number.
         seed: makes everything random the same each time: first values, dropout, and the order of rows.
         config: of the session.
         hooks: of the session: each step of `fit` is a run.
@@ -201,10 +201,13 @@ class Sequential:
 
         Raises:
             GraphError: there was no `compile`, or what it was told does not fit.
-            ValueError: there are no rows, or not as many labels as rows.
+            ValueError: there are no rows, or not as many labels as rows; or another argument means nothing.
         """
         rows, labels = self._data(x, y, batch_size)
+        if validation_data is not None and len(validation_data) != 2:
+            raise ValueError("validation_data takes a pair of rows and labels: validation_data=(x_val, y_val)")
         validation = None if validation_data is None else self._data(*validation_data, batch_size)
+        _check_count("epochs", epochs, 0)
         learning = self._learn(labels)
         step = self.session.prepare((learning.training, learning.step), [self.inputs, learning.labels])
         history = self.history = History()
@@ -240,8 +243,8 @@ class Sequential:
 
     async def predict(self, x: ArrayLike, *, batch_size: int = 32) -> Array:
         """What comes out for each row."""
-        rows = np.asarray(x, self.inputs.dtype)
-        _check_batch_size(batch_size)
+        rows = _rows(x, self.inputs.dtype)
+        _check_count("batch_size", batch_size)
         args = (ag.RunArgs(self.outputs, {self.inputs: batch}) for (batch,) in _batches((rows,), batch_size))
         async with self.session.map(args, concurrency=AT_ONCE) as runs:
             parts = [values.results async for values in runs]
@@ -290,14 +293,14 @@ class Sequential:
 
     def _data(self, x: ArrayLike, y: ArrayLike, batch_size: int) -> tuple[Array, Array]:
         """Rows and labels as arrays, of the dtypes that are fed."""
-        rows, labels = np.asarray(x, self.inputs.dtype), np.asarray(y)
+        rows, labels = _rows(x, self.inputs.dtype), np.asarray(y)
         if labels.dtype.kind == "f" and self.outputs.dtype is not None:
             labels = labels.astype(self.outputs.dtype, copy=False)
-        if not rows.ndim or not labels.ndim:
-            raise ValueError(f"rows of shape {rows.shape} and labels of {labels.shape}: give arrays of rows and labels")
+        if not labels.ndim:
+            raise ValueError(f"rows of shape {rows.shape} and labels of (): give a label for each row")
         if not len(rows) or len(rows) != len(labels):
             raise ValueError(f"{len(rows)} rows and {len(labels)} labels: give one label for each row, and some rows")
-        _check_batch_size(batch_size)
+        _check_count("batch_size", batch_size)
         return rows, labels
 
     async def _score(self, rows: Array, labels: Array, batch_size: int) -> Scores:
@@ -339,6 +342,22 @@ def _batches(arrays: Sequence[Array], size: int, order: Array | None = None) -> 
         yield tuple([one[rows] for one in arrays])
 
 
+def _rows(x: ArrayLike, dtype: np.dtype[Any] | None) -> Array:
+    """Rows in the dtype that is fed. Real numbers may be rounded to it, and nothing else be changed."""
+    given = np.asarray(x)
+    if not given.ndim:
+        raise ValueError(f"there are no rows in {x!r}: give an array of rows")
+    if dtype is None or given.dtype == dtype:
+        return given
+    if given.dtype.kind in "cSU" and given.dtype.kind != dtype.kind:
+        raise ValueError(f"the rows are of {given.dtype}, which is not turned into {dtype}: convert them before")
+    with np.errstate(invalid="ignore"):
+        rows = given.astype(dtype)
+    if dtype.kind in "iub" and not np.array_equal(rows, given):
+        raise ValueError(f"there are numbers in the rows, of {given.dtype}, that {dtype} does not have")
+    return rows
+
+
 def _bar(wanted: bool, total: int, description: str) -> Bar:
     if not wanted:
         return NoBar()
@@ -349,9 +368,9 @@ def _shown(scores: Scores) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
 
 
-def _check_batch_size(size: int) -> None:
-    if not isinstance(size, Integral) or size < 1:
-        raise ValueError(f"batch_size={size!r}: give an int of at least 1")
+def _check_count(name: str, value: int, least: int = 1) -> None:
+    if not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}={value!r}: give an int of at least {least}")
 
 
 def _built(layer: Layer | Callable[[ag.Node], ag.Node], like: ag.Node) -> Apply:

@@ -53,3 +53,14 @@ def test_what_is_clipped_is_of_real_numbers(given: np.ndarray) -> None:
         pytest.raises(ag.errors.SpecTypeError, match="a gradient is of real numbers"),
     ):
         clip_by_global_norm([ag.constant(1.0), ag.constant(given)], 1.0)
+
+
+def test_large_gradients_of_float16_have_a_norm() -> None:
+    with ag.Graph() as graph:
+        clipped, norm = ag.optimizers.clip_by_global_norm([ag.constant(np.array([3000, 4000], "float16"))], 5.0)
+
+    with ag.BlockingSession(graph) as session:
+        values, length = session.run([clipped[0], norm]).results
+    assert length == 5000
+    assert values.dtype == "float16"
+    np.testing.assert_allclose(values, [3, 4], rtol=1e-3)

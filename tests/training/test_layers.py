@@ -307,3 +307,15 @@ UNKNOWN: dict[str, Callable[[], object]] = {
 def test_a_layer_that_cannot_be_built_is_an_error(make: Callable[[], object]) -> None:
     with ag.Graph(), pytest.raises(ag.errors.SpecError):
         make()
+
+
+@pytest.mark.parametrize("activation", ["relu", layers.Dense(2)])
+def test_an_activation_that_is_no_function_is_refused_when_it_is_built(activation: Any) -> None:
+    with pytest.raises(ag.errors.SpecTypeError, match="give a function of one node"):
+        ag.Sequential([layers.Dense(3, activation)], (4,))
+
+
+@pytest.mark.parametrize("epsilon", [-1e-3, float("nan")])
+def test_a_normalization_takes_no_negative_epsilon(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="epsilon"):
+        ag.Sequential([layers.BatchNorm(epsilon=epsilon)], (4,))

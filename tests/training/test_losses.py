@@ -256,3 +256,9 @@ async def test_softmax_and_its_logarithm_along_any_axis(axis: int) -> None:
 
 def test_softmax_has_right_gradients() -> None:
     check_gradients(lambda x: [nn.softmax(x), nn.log_softmax(x)], LOGITS, order=2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bool", "<U1"])
+def test_classes_that_are_no_integers_are_refused_with_what_to_write(dtype: str) -> None:
+    with ag.Graph(), pytest.raises(ag.errors.SpecError, match="classes are integers: write ops.astype"):
+        ag.nn.softmax_cross_entropy(ag.placeholder("float32", ("n", 3)), ag.placeholder(dtype, ("n",)))

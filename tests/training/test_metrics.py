@@ -118,3 +118,8 @@ async def test_a_metric_goes_into_the_graph_of_its_values() -> None:
     assert mean.result.graph is graph
     assert await run(graph, mean.update) == 3.0
     assert await run(graph, ops.sum(x)) == 3.0
+
+
+def test_one_number_for_each_label_is_no_choice_of_classes() -> None:
+    with ag.Graph(), pytest.raises(ag.errors.SpecError, match="all of them would be class 0"):
+        ag.metrics.accuracy(ag.placeholder("float32", ("n", 1)), ag.placeholder("int64", ("n",)))

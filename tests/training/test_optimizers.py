@@ -479,3 +479,9 @@ SETTINGS: dict[str, Callable[[], object]] = {
 def test_a_setting_that_means_nothing_is_an_error_that_names_it(name: str, make: Callable[[], object]) -> None:
     with pytest.raises(ValueError, match=f"^{name}="):
         make()
+
+
+def test_what_decays_is_said_by_a_function() -> None:
+    wrong: Any = ["kernel"]
+    with pytest.raises(ValueError, match="decays="):
+        AdamW(decays=wrong)

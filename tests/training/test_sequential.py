@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,42 @@ async def test_it_is_opened_by_its_first_use_and_closed_by_aclose() -> None:
         await model.predict(X[:2])
 
 
+@pytest.mark.parametrize(
+    ("dtype", "x", "message"),
+    [
+        ("int32", [[0, 1.5]], "there are numbers in the rows, of float64, that int32 does not have"),
+        ("int32", [[0, np.nan]], "there are numbers in the rows, of float64, that int32 does not have"),
+        ("int32", [[0, 2**40]], "there are numbers in the rows, of int64, that int32 does not have"),
+        ("float32", [[0, 1j]], "the rows are of complex128, which is not turned into float32: convert them before"),
+        ("float32", [["0", "1"]], "the rows are of <U1, which is not turned into float32: convert them before"),
+        ("float32", 3.0, "there are no rows in 3.0: give an array of rows"),
+    ],
+)
+async def test_rows_are_never_turned_into_other_numbers(dtype: str, x: Any, message: str) -> None:
+    async with ag.Sequential([lambda node: node * 2], (2,), dtype=dtype) as model:
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            await model.predict(x)
+
+
+async def test_rows_of_the_same_numbers_are_converted() -> None:
+    async with ag.Sequential([lambda node: node * 2], (2,), dtype="int32") as model:
+        np.testing.assert_array_equal(await model.predict([[1.0, 2.0]]), np.array([[2, 4]], "int32"))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"epochs": -1}, "epochs=-1: give an int of at least 0"),
+        ({"epochs": 1.5}, "epochs=1.5: give an int of at least 0"),
+        ({"validation_data": (X, CLASSES, CLASSES)}, "validation_data takes a pair of rows and labels"),
+    ],
+)
+async def test_what_fit_cannot_do_is_said(options: dict[str, Any], message: str) -> None:
+    async with classifier() as model:
+        with pytest.raises(ValueError, match=message):
+            await fit(model, **options)
+
+
 def test_it_says_what_it_is() -> None:
     assert repr(classifier()) == "<Sequential of 3 layers: float32[rows,3] to float32[rows,2]>"
 
@@ -247,7 +284,7 @@ async def test_what_cannot_be_learned_is_said() -> None:
             await model.predict(X, batch_size=0)
         with pytest.raises(ValueError, match=r"batch_size=2\.5: give an int"):
             await fit(model, batch_size=2.5)
-        with pytest.raises(ValueError, match="give arrays of rows and labels"):
+        with pytest.raises(ValueError, match="give a label for each row"):
             await model.evaluate(X, 1)
     async with ag.Sequential([layers.Dense(2)], (3,)) as model:
         with pytest.raises(ag.errors.GraphError, match=r"write model\.compile"):
