@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
+from .._registry import registry
 from .._session.config import SessionConfig
 from ..errors import SimulationError
+from ._device import SimulatedBackend
 from .simulation import Simulation
 
 
@@ -45,6 +48,16 @@ def play(seed: int, make: Callable[[Random], Scenario]) -> tuple[Counter[str], l
     except AssertionError as error:
         raise AssertionError(f"seed {seed}: {error}") from error
     return scenario.outcomes, simulation.log
+
+
+async def on_devices(
+    backend: SimulatedBackend, run: Callable[[], Awaitable[None]], complaints: list[dict[str, Any]]
+) -> None:
+    """Runs something with the devices of `backend`, and closes it; adds what the loop complains of to `complaints`."""
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: complaints.append(context))
+    with registry.lend(backend):
+        await run()
+    backend.close()
 
 
 def draw_config(random: Random) -> SessionConfig:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from asyncio import AbstractEventLoop
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,13 +21,12 @@ from .._graph.building import constant, placeholder
 from .._graph.graph import Graph
 from .._graph.node import Node
 from .._graph.scopes import control_dependencies, device
-from .._registry import registry
 from .._session.args import RunOptions
 from .._session.session import Session
 from ..errors import DeviceLostError, NodeTimeoutError, RunTimeoutError, SessionClosedError
 from ._device import DEVICES, DeviceArray, SimulatedBackend
 from ._faults import FAULTS, FUNCTIONS, NESTED, OPS, SIZE, Fault, PlantedError, Script, current_script
-from ._play import draw_config
+from ._play import draw_config, on_devices
 from ._ways import WAYS
 
 _Array = np.ndarray[Any, Any]
@@ -190,11 +188,7 @@ class GraphScenario:
 
     async def main(self) -> None:
         """Runs everything and checks it."""
-        asyncio.get_running_loop().set_exception_handler(self._complain)
-        backend = SimulatedBackend(self._random, self._loses_devices)
-        with registry.lend(backend):
-            await self._run_all()
-        backend.close()
+        await on_devices(SimulatedBackend(self._random, self._loses_devices), self._run_all, self._complaints)
 
     async def _run_all(self) -> None:
         session = Session(self._graph, config=self._config)
@@ -258,9 +252,6 @@ class GraphScenario:
         notes = [note for note in getattr(error, "__notes__", []) if note.startswith("asyncgraph: ")]
         blamed = {fault.seen for fault in plot.faults.values()} | {NodeTimeoutError}
         assert len(notes) == 1 if type(error) in blamed else len(notes) <= 1, notes
-
-    def _complain(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
-        self._complaints.append(context)
 
     def check_nothing_is_left(self) -> None:
         """The loop has complained of nothing. Nothing that was fed or made is alive: no ring waits for collection."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from asyncio import AbstractEventLoop
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextvars import ContextVar
@@ -25,14 +24,13 @@ from .._graph.graph import Graph
 from .._graph.node import Node
 from .._graph.scopes import device
 from .._graph.variable import Variable
-from .._registry import registry
 from .._session.args import RunArgs, RunOptions
 from .._session.session import Session
 from ..errors import DeviceLostError, NodeTimeoutError, RunTimeoutError, SessionClosedError, StateConflictError
 from ..ops.custom import OpFunction, op
 from ._device import DEVICES, DeviceArray, SimulatedBackend
 from ._faults import FAULTS, OPS, SIZE, Fault, PlantedError, Script, current_script
-from ._play import draw_config
+from ._play import draw_config, on_devices
 from ._serializability import Transaction, Version, check_serializable
 from ._statements import TOKENS, Needed, Statement, Value, build_statements, draw_statements
 from ._ways import WAYS, Asked, Way
@@ -258,11 +256,7 @@ class TransactionScenario:
 
     async def main(self) -> None:
         """Runs everything and checks it."""
-        asyncio.get_running_loop().set_exception_handler(self._complain)
-        backend = SimulatedBackend(self._random, self._loses_devices)
-        with registry.lend(backend):
-            await self._run_all()
-        backend.close()
+        await on_devices(SimulatedBackend(self._random, self._loses_devices), self._run_all, self._complaints)
 
     async def _run_all(self) -> None:
         session = Session(self._graph, config=self._config)
@@ -383,9 +377,6 @@ class TransactionScenario:
                 one = Transaction(name, old, new, since, next(self._clock), tuple(before))
             before.append(one)
             self._history.append(one)
-
-    def _complain(self, loop: AbstractEventLoop, context: dict[str, Any]) -> None:
-        self._complaints.append(context)
 
     def check_nothing_is_left(self) -> None:
         """The loop has complained of nothing. Nothing that was fed or made is alive."""
