@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,13 @@ def added_at(x: Array, key: Any, y: Any) -> Array:
 def taken_and_added(x: Array, indices: Any, updates: Any, axis: int) -> Array:
     made = x.copy()
     key: Any = (slice(None),) * (axis % x.ndim) + (indices,)
-    np.add.at(made, key, updates)
+    with warnings.catch_warnings():
+        # What is out of bounds where nothing is there at all: before 2.4, NumPy only warned of it.
+        warnings.filterwarnings("error", "Out of bound index", DeprecationWarning)
+        try:
+            np.add.at(made, key, updates)
+        except DeprecationWarning as error:
+            raise IndexError(str(error)) from error
     return made
 
 
