@@ -18,12 +18,6 @@ Slice = Callable[[], bool]
 """A part of some inline work; whether there is more of it. Never raises."""
 
 
-@coroutine
-def _others() -> Generator[None]:
-    """Lets the loop do all that is ready by now."""
-    yield
-
-
 @final
 class Turn:
     """One turn of the loop after the other.
@@ -70,25 +64,27 @@ class Turn:
     def charge(self, seconds: float) -> None:
         """Counts inline work that was done in this turn."""
         self.spent_s += seconds
-        self._mark()
+        if not self._marked:
+            self._mark()
 
     def wait(self, work: Slice) -> None:
         """Has work done in the next turns, a slice at a time, until it says that there is no more."""
         self._waiting.append(work)
         self._mark()
 
-    async def comes(self, seconds: float) -> None:
+    @coroutine
+    def comes(self, seconds: float) -> Generator[Any]:
         """Waits until a turn has time for work that takes so long, and counts that. Who awaits this does it then."""
         if self._waiting or self._next:
             come = self.create_future()
             self.wait(partial(self._tell, come, seconds))
-            await come
+            yield from come
             return
         # Who is next needs no future: the loop begins the next turn, and then goes on with whoever has yielded to it.
         self._next = True
         self._mark()
         try:
-            await _others()
+            yield
         finally:
             self._next = False
         self.charge(seconds)

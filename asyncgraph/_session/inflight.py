@@ -212,17 +212,26 @@ class RunsInFlight:
         Raises:
             SessionOverloadedError: as `check_load`.
         """
-        self.check_load()
-        self.inline += 1
+        self.enter_inline()
         try:
             await turn.comes(seconds)
         finally:
             self.leave_inline()
 
+    def enter_inline(self) -> None:
+        """Takes in a run that waits for its turn.
+
+        Raises:
+            SessionOverloadedError: as `check_load`.
+        """
+        self.check_load()
+        self.inline += 1
+
     def leave_inline(self) -> None:
         """A run that waited for its turn has had it, or is not wanted any more."""
         self.inline -= 1
-        self._tell_watchers()
+        if self._watchers:
+            self._tell_watchers()
 
     def _give_place(self, future: PlainRunFuture[Any]) -> None:
         self.executing += 1

@@ -23,6 +23,7 @@ from .._plan.sizes import largest
 from .args import RunArgs, RunOptions, number_of
 from .engine import Engine, Request
 from .feeds import FedOnDevice
+from .inflight import RunsInFlight
 from .store import State, Store
 from .transaction import Transaction, assign, given_of, parent_in
 from .values import RunValues
@@ -49,12 +50,18 @@ def run_inline(engine: Engine, args: RunArgs[T], began: float, turn: Turn) -> Ru
     return run_request(request, args.fetches, tuple(args.feeds.values()), args.options, began, turn)
 
 
-async def run_in_turn(engine: Engine, args: RunArgs[Any], began: float, turn: Turn) -> RunValues[Any] | None:
+async def run_in_turn(
+    runs: RunsInFlight, engine: Engine, args: RunArgs[Any], began: float, turn: Turn
+) -> RunValues[Any] | None:
     """As `run_inline`, in a later turn of the loop; waits until all is done.
 
     What assigns is done by the task that awaits this. Nothing comes between its commit and its caller: who is
     cancelled has changed nothing.
+
+    Raises:
+        SessionOverloadedError: as many runs are in flight as may be.
     """
+    runs.enter_inline()
     try:
         request = engine.known(args)
         if request is None or not request.plan.writes:
@@ -65,6 +72,7 @@ async def run_in_turn(engine: Engine, args: RunArgs[Any], began: float, turn: Tu
         return values
     finally:
         del args  # What is raised keeps this frame.
+        runs.leave_inline()
 
 
 def seconds_of_assigning(request: Request, fed: Iterable[Any]) -> float:
@@ -103,7 +111,8 @@ def run_request(
     if options.timeout_s is not None and perf_counter() - began >= options.timeout_s:
         return None  # Its time is over already: a run in flight says so.
     frame = plan.frame(feeds) if not state else plan.frame([*feeds, *state])
-    plan.count_run()
+    if plan.cold:
+        plan.count_run()
     try:
         chunks = plan.inline_chunks
         if len(chunks) == 1:

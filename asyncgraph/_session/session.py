@@ -153,8 +153,7 @@ class Session:
                     if values.__class__ is Unfinished:
                         values = await runs.finish_in_turn(QueuedRun(None, began, turn, cast("Unfinished", values)))
                 elif asked.options.timeout_s is None and not asked.options.copy_feeds:
-                    runs.check_load()
-                    values = await runs.finish_in_turn(run_in_turn(self.engine, asked, began, turn))
+                    values = await run_in_turn(runs, self.engine, asked, began, turn)
                 if values is not None:
                     runs.started += 1
                     runs.ended += 1

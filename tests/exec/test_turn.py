@@ -184,7 +184,11 @@ async def test_who_is_cancelled_while_it_waits_for_its_turn_is_in_nobodys_way(
 ) -> None:
     turn, log = Turn(asyncio.get_running_loop(), 1.0), list[str]()
     turn.charge(2.0)
-    first = asyncio.create_task(turn.comes(5.0))
+
+    async def wait() -> None:
+        await turn.comes(5.0)
+
+    first = asyncio.create_task(wait())
     await asyncio.sleep(0)
     if also_waiting:
         turn.wait(slices(log, "second", clock, 0.1))
