@@ -83,6 +83,8 @@ DEFAULT_OPTIONS: Final = RunOptions()
 _NO_FEEDS: Final[Mapping[Any, Any]] = {}
 _ELSEWHERE: Final = object()
 """In a key: the results are wanted where they are computed. No name of a node, as those are keys of feeds."""
+_FLAT: Final = object()
+"""In a key, between fetches and feeds: the fetches are a list of nodes; in any other structure it is `None`."""
 _STORED: Final = object()
 """In a key, the last: what is fed is assigned."""
 _INITIALIZED: Final = object()
@@ -159,14 +161,14 @@ class RunArgs(Generic[T]):
     @overload
     def __init__(self, fetches: T, feeds: Feeds | None = ..., options: RunOptions | None = ...) -> None: ...
     def __init__(self, fetches: Any, feeds: Feeds | None = None, options: RunOptions | None = None) -> None:
-        given: Mapping[Any, Any] = _NO_FEEDS if feeds is None else _copied(feeds)
+        given = _copy_dict(feeds) if feeds.__class__ is dict else _NO_FEEDS if feeds is None else _copied(feeds)
         if isinstance(fetches, Node):
             _set_key(self, (fetches, None, *given))
         elif fetches is None and (feeds is not None or options is not None):
             _set_key(self, (None, *given))
         elif is_list_of_nodes(fetches):
             fetches = fetches.copy()
-            _set_key(self, (*fetches, None, *given))
+            _set_key(self, (*fetches, _FLAT, *given))
         else:
             leaves = leaves_of(fetches)
             fetches = rebuild(fetches, iter(leaves))
@@ -200,8 +202,6 @@ class RunArgs(Generic[T]):
 
 
 def _copied(feeds: Any) -> dict[Any, Any]:
-    if feeds.__class__ is dict:
-        return feeds.copy()
     if not isinstance(feeds, Mapping):
         raise RunArgsError(f"the feeds are {feeds!r}\n  expected a dict of values by node or name")
     return dict(cast("Mapping[Any, Any]", feeds))
@@ -226,6 +226,7 @@ def as_args(args: Any, feeds: Feeds | None, options: RunOptions | None) -> RunAr
 
 # The slots' own accessors: `object.__setattr__` looks each name up again, at three times the cost.
 _slots: Final[Mapping[str, Any]] = vars(RunArgs)
+_copy_dict: Final[Callable[[Any], dict[Any, Any]]] = vars(dict)["copy"]
 _new: Final[Callable[[Any], Any]] = object.__new__
 _set_key: Final[Any] = _slots["_key"].__set__
 _set_fetches: Final[Any] = _slots["fetches"].__set__
@@ -234,8 +235,8 @@ _set_options: Final[Any] = _slots["options"].__set__
 _set_number: Final[Any] = _slots["_number"].__set__
 
 key_of: Final[Callable[[RunArgs[Any]], tuple[object, ...]]] = _slots["_key"].__get__
-"""The fetches and feed keys as they were written: leaves of the fetches, `None`, keys of the feeds; and
-`_ELSEWHERE`, if the results are not wanted on the host; and `_STORED` or `_INITIALIZED`."""
+"""The fetches and feed keys as they were written: leaves of the fetches, `None` or `_FLAT`, keys of the feeds;
+and `_ELSEWHERE`, if the results are not wanted on the host; and `_STORED` or `_INITIALIZED`."""
 
 
 def numbered(args: RunArgs[T], number: int | None) -> RunArgs[T]:
@@ -294,4 +295,9 @@ def refed(args: RunArgs[T], feeds: Mapping[Any, Any]) -> RunArgs[T]:
 
 def leaves_in(key: tuple[object, ...]) -> Sequence[Leaf]:
     """The leaves of the fetches in a key."""
-    return cast("Sequence[Leaf]", key[: key.index(None)])
+    return cast("Sequence[Leaf]", key[: key.index(_FLAT if is_flat(key) else None)])
+
+
+def is_flat(key: tuple[object, ...]) -> bool:
+    """Whether the fetches are a list of nodes."""
+    return any(one is _FLAT for one in key)

@@ -8,6 +8,7 @@ order. Many requests may share a plan; a request knows which of the plan's value
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
 from threading import Lock
 from typing import Any, Final, TypeVar, final
 
@@ -16,7 +17,7 @@ from .._graph.exchange import FedArray, dlpack_device
 from .._graph.graph import Graph
 from .._graph.node import Node
 from .._graph.op import PLACEHOLDER
-from .._graph.structures import is_list_of_nodes, rebuild
+from .._graph.structures import rebuild
 from .._graph.variable import Variable
 from .._plan.compiler import compile_plan
 from .._plan.ownership import Owner
@@ -28,6 +29,7 @@ from ..errors import FeedError, FeedTypeError, FetchError, GraphError, SessionEr
 from .args import (
     RunArgs,
     initializes,
+    is_flat,
     key_of,
     leaves_in,
     number_of,
@@ -59,38 +61,42 @@ class Request:
 
     Fields:
         plan: what is run.
-        binder: checks and converts the fed values, in the caller's order.
-        feed_order: for each slot that the plan is fed, which of the caller's values; `None` if the orders agree.
+        bind: checks and converts fed values: gives those of a frame's first slots, and the size of the largest array
+            among them. See `FeedBinder.bind`.
         runs_inline: whether a run may be done where it is called, if its feeds are small, and needs no variables.
         runs_with_state: the same of one that does.
         most_elements: how large the largest fed array may be then.
+        _flat: whether the fetches are a list of nodes, and nothing else.
         _fetch_order: for each leaf of the fetches, which of the plan's fetches.
         _repeated: leaves whose node has come before, and whose value is not what a user op returned.
     """
 
     __slots__ = (
         "_fetch_order",
+        "_flat",
         "_repeated",
-        "binder",
-        "feed_order",
+        "bind",
         "most_elements",
         "plan",
         "runs_inline",
         "runs_with_state",
     )
 
-    def __init__(self, plan: Plan, fetches: list[Node], feeds: list[Node], fed_on: _FedOn, budget_s: float) -> None:
+    def __init__(
+        self, plan: Plan, fetches: list[Node], flat: bool, feeds: list[Node], fed_on: _FedOn, budget_s: float
+    ) -> None:
         position = {node: index for index, node in enumerate(feeds)}
         order = tuple([position[node] for node in plan.program.feeds])
         answers = {one.node: index for index, one in enumerate(plan.fetches)}
         self.plan: Final = plan
-        self.binder: Final = FeedBinder(feeds, fed_on)
-        self.feed_order: Final = None if order == tuple(range(len(order))) else order
+        bind = FeedBinder(feeds, fed_on).bind
+        self.bind: Final = bind if order == tuple(range(len(order))) else partial(_bind_in_order, bind, order)
         self.most_elements: Final = plan.work.most_elements(budget_s)
         cheap = plan.single and len(plan.inline_chunks) <= MOST_INLINE_CHUNKS
         self.runs_inline: Final = cheap and not plan.stateful
         # What assigns must not stop between two chunks, as others would have to wait.
         self.runs_with_state: Final = cheap and plan.stateful and (not plan.writes or len(plan.inline_chunks) <= 1)
+        self._flat: Final = flat
         self._fetch_order: Final = tuple([answers[node] for node in fetches])
         seen: set[int] = set()
         self._repeated: Final = tuple(
@@ -101,17 +107,6 @@ class Request:
             ]
         )
 
-    def bind(self, values: tuple[Any, ...], copy: bool) -> tuple[list[Any], int]:
-        """The values of a frame's first slots, and the size of the largest array among them.
-
-        Raises:
-            FeedError: a value does not fit. Nothing has run.
-        """
-        bound, largest = self.binder.bind(values, copy)
-        if self.feed_order is not None:
-            bound = [bound[index] for index in self.feed_order]
-        return bound, largest
-
     def results(self, fetches: Any, values: Sequence[Any]) -> Any:
         """The values of the plan's fetches in the structure of `fetches`, no two places sharing writable memory."""
         if isinstance(fetches, Node):
@@ -119,7 +114,15 @@ class Request:
         placed = list(map(values.__getitem__, self._fetch_order))
         for leaf in self._repeated:
             placed[leaf] = another(placed[leaf])
-        return placed if is_list_of_nodes(fetches) else rebuild(fetches, iter(placed))
+        return placed if self._flat else rebuild(fetches, iter(placed))
+
+
+_Bind = Callable[[Sequence[Any], bool], tuple[list[Any], int]]
+
+
+def _bind_in_order(bind: _Bind, order: Sequence[int], values: Sequence[Any], copy: bool) -> tuple[list[Any], int]:
+    bound, largest = bind(values, copy)
+    return [bound[index] for index in order], largest
 
 
 @final
@@ -193,7 +196,7 @@ class Engine:
             fed = dict(zip(feeds, fed_on, strict=True))
             once = initializes(args)
             plan = (self._compiled if once else self._plan)(fetches, fed, args, checkpoint)
-            request = Request(plan, fetches, feeds, fed_on, self.config.inline_budget_s)
+            request = Request(plan, fetches, is_flat(key), feeds, fed_on, self.config.inline_budget_s)
             if not once:
                 self._requests.put(key, request)
         return request

@@ -99,6 +99,17 @@ async def test_results_come_in_the_containers_of_the_fetches(graph: ag.Graph, ki
         assert list(results) == ["z", "a"]
 
 
+@pytest.mark.parametrize("flat_first", [True, False])
+async def test_the_same_fetches_in_another_structure_come_in_that(graph: ag.Graph, flat_first: bool) -> None:
+    a, b = graph["a"], graph["b"]
+    asked: list[tuple[Any, Any]] = [([a, b], [1, 2]), ([[a], b], [[1], 2]), ((a, b), (1, 2)), ([a, [b]], [1, [2]])]
+    async with ag.Session(graph) as session:
+        for fetches, expected in asked if flat_first else asked[::-1]:
+            results = (await session.run(fetches)).results
+            assert results == expected
+            assert type(results) is type(expected)
+
+
 async def test_the_fetches_themselves_are_left_alone(graph: ag.Graph) -> None:
     a = graph["a"]
     fetches = {"x": [a], "y": Plain(a)}
