@@ -16,6 +16,8 @@ from .._plan.ownership import Fetched, Owner
 Frame = list[Any]
 _Array = np.ndarray[Any, Any]
 
+_ARRAY: Final[Any] = np.ndarray
+_SCALAR: Final[Any] = np.generic
 _SMALL: Final = 4
 """A view this many times smaller than what it keeps alive is copied."""
 
@@ -25,10 +27,11 @@ def deliver(fetches: Iterable[Fetched], frame: Frame) -> list[Any]:
     values: list[Any] = []
     for one in fetches:
         value = frame[one.slot]
-        if one.plain and isinstance(value, np.generic):  # as reductions to rank 0 give
-            value = np.asarray(cast("_Array", value))
-        elif one.home is None and not (one.plain and (value.__class__ is np.ndarray or value is None)):
-            value = _DELIVER[one.owner](value, one, frame)
+        if not one.plain or not (type(value) is _ARRAY or value is None):
+            if one.plain and isinstance(value, _SCALAR):  # as reductions to rank 0 give
+                value = np.asarray(value)
+            elif one.home is None:
+                value = _DELIVER[one.owner](value, one, frame)
         values.append(value)
     return values
 

@@ -74,6 +74,7 @@ class LockQueue:
     What a request costs does not depend on how many others there are, as far as these are not nested.
 
     Fields:
+        idle: whether nobody holds anything, nor waits.
         _alone: the only request there is, which stands in no table: so it is, mostly.
         _held: for each variable, those who hold it: any number that read it, or one that writes it.
         _waiting: for each variable, those who wait, for it or for another, and are not nested.
@@ -84,6 +85,7 @@ class LockQueue:
     """
 
     def __init__(self) -> None:
+        self.idle = True
         self._alone: LockRequest | None = None
         self._held: Final[dict[Node, _Requests]] = {}
         self._waiting: Final[dict[Node, _Requests]] = {}
@@ -91,11 +93,6 @@ class LockQueue:
         self._nested: Final[_Requests] = {}
         self._blocking: Final[_Requests] = {}
         self._arrivals: Final = count(1)
-
-    @property
-    def idle(self) -> bool:
-        """Whether nobody holds anything, nor waits."""
-        return self._alone is None and not self._held and not self._waiting and not self._nested
 
     @property
     def blocks(self) -> bool:
@@ -108,11 +105,12 @@ class LockQueue:
         Raises:
             StateConflictError: a nested run would wait for a run that waits for it. Nothing has changed.
         """
-        alone = self._alone
-        if alone is None and self.idle:
+        if self.idle:
+            self.idle = False
             self._alone = request
             request.granted = True
             return True
+        alone = self._alone
         if alone is not None:
             self._hold(alone)
             self._alone = None
@@ -137,6 +135,7 @@ class LockQueue:
         """
         if self._alone is request:
             self._alone = None
+            self.idle = True
             return []
         if request.granted:
             _remove(self._held, request)
@@ -152,6 +151,7 @@ class LockQueue:
             # Others who read it do not wait for it.
             if next(iter(self._waiting.get(variable, ())), None) in self._writers.get(variable, ()):
                 freed += self._grant_first(variable)
+        self.idle = not (self._held or self._waiting or self._nested)
         return nested + sorted(freed, key=_arrival)
 
     def _grant_first(self, variable: Node) -> list[LockRequest]:

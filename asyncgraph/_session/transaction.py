@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextvars import Context
-from typing import Any, Final, cast, final
+from typing import Any, Final, final
 
 import numpy as np
 
@@ -32,6 +32,8 @@ from .locks import LockRequest
 from .store import State, Store, kept
 
 _NOTHING: Final[State] = {}
+_ARRAY: Final[Any] = np.ndarray
+_SCALAR: Final[Any] = np.generic
 
 
 @final
@@ -223,11 +225,11 @@ def assign(plan: Plan, frame: Frame, values: dict[Variable, Any]) -> None:
     """
     for variable, slot, plain, keep in plan.commits:
         value = frame[slot]
-        if plain and value.__class__ is np.ndarray and value.base is None:
+        if plain and type(value) is _ARRAY and value.base is None:
             value.setflags(False)
             values[variable] = value
-        elif plain and isinstance(value, np.generic):  # as NumPy's functions give of rank 0
-            values[variable] = value = np.asarray(cast("Any", value))
+        elif plain and isinstance(value, _SCALAR):  # as NumPy's functions give of rank 0
+            values[variable] = value = np.asarray(value)
             value.setflags(write=False)
         else:
             values[variable] = kept(value, keep, variable, plan.program.homes[variable].on_host)

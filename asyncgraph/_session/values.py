@@ -60,25 +60,25 @@ class RunValues(Generic[T]):
         metadata: how it went.
     """
 
-    __slots__ = ("_plan", "_recorder", "_wall_s", "options", "results")
+    __slots__ = ("_how", "options", "results")
     results: T
     options: RunOptions
+    _how: tuple[Plan, float, Recorder | None]
 
     def __init__(self, results: T, options: RunOptions, plan: Plan, wall_s: float, recorder: Recorder | None) -> None:
         _set_results(self, results)
         _set_options(self, options)
-        _set_plan(self, plan)
-        _set_wall_s(self, wall_s)
-        _set_recorder(self, recorder)
+        _set_how(self, (plan, wall_s, recorder))
 
     @property
     def metadata(self) -> RunMetadata:
         """How the run went."""
-        return RunMetadata(self._wall_s, len(self._plan.program.nodes), (), self._recorder)
+        plan, wall_s, recorder = self._how
+        return RunMetadata(wall_s, len(plan.program.nodes), (), recorder)
 
     def part(self, results: _R, options: RunOptions) -> RunValues[_R]:
         """Those of the same run for one of several who asked for it together: these results, under these options."""
-        return RunValues(results, options, self._plan, self._wall_s, self._recorder)
+        return RunValues(results, options, *self._how)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"RunValues is immutable: {name!r} cannot be set")
@@ -94,6 +94,4 @@ class RunValues(Generic[T]):
 _slots: Final[Mapping[str, Any]] = vars(RunValues)
 _set_results: Final[Any] = _slots["results"].__set__
 _set_options: Final[Any] = _slots["options"].__set__
-_set_plan: Final[Any] = _slots["_plan"].__set__
-_set_wall_s: Final[Any] = _slots["_wall_s"].__set__
-_set_recorder: Final[Any] = _slots["_recorder"].__set__
+_set_how: Final[Any] = _slots["_how"].__set__
