@@ -145,7 +145,7 @@ class Optimizer(ABC):
         graph = checked[0][1].graph
         iterations = self.iterations(graph)
         with graph, name_scope(self.name):
-            count = iterations.assign_add(1)
+            count = iterations.assign_add(ops.int64(1))  # Of a Python number NumPy would make an array in each step.
             rate = self.learning_rate
             rate = _checked_rate(rate(iterations)) if callable(rate) else rate
             steps = [count] if step is None else [count, step.assign_add(1)]
