@@ -243,12 +243,13 @@ class TransactionScenario:
             self._variables: Final = self._first.variables
             self._statements: Final = draw_statements(random, len(self._variables), [*_OPS, *["nested"] * 5])
             self._nodes: Final = build_statements(self._statements, self._variables, _OPS)
-            self._token: Final = placeholder("float64", (SIZE,), name="nested_token")
-            self._nested_adds: Final = [one.assign_add(self._token) for one in self._variables]
+            self._token: Final = placeholder("float64", (SIZE,), name="added_token")
+            self._adds: Final = [one.assign_add(self._token) for one in self._variables]
         self._callers: Final = [
             [Errand(self._statements, len(self._variables), random) for _ in range(random.randint(1, 3))]
             for _ in range(random.randint(2, 5))
         ]
+        self._quick: Final = random.randint(0, 2)
         self._closes_early: Final = random.random() < 0.1
         self._loses_devices: Final = random.random() < 0.2
         self._initializes: Final = random.random() < 0.2
@@ -264,6 +265,7 @@ class TransactionScenario:
             if self._initializes:
                 await asyncio.gather(*[self._initialize(session) for _ in range(2)])
             callers = [asyncio.create_task(self._call_all(session, errands)) for errands in self._callers]
+            callers += [asyncio.create_task(self._add_often(session)) for _ in range(self._quick)]
             if self._closes_early:
                 await asyncio.sleep(self._random.random() * 0.1)
             else:
@@ -320,6 +322,36 @@ class TransactionScenario:
         _spoil(feeds.values())
         self._arrays.extend(script.made)
 
+    async def _add_often(self, session: Session) -> None:
+        """Cheap runs that a plan is known for: they hold nothing, unless somebody else does."""
+        random = self._random
+        added = random.sample(range(len(self._variables)), random.randint(1, len(self._variables)))
+        fetches = [*[self._variables[index] for index in added], *[self._adds[index] for index in added]]
+        for _ in range(random.randint(3, 12)):
+            if random.random() < 0.3:
+                await asyncio.sleep(random.random() * 0.01)
+            name, asked = f"quick run {next(self._clock)}", next(self._clock)
+            running = asyncio.create_task(self._add(session, fetches))
+            if random.random() < 0.2:
+                await asyncio.sleep(0)
+                running.cancel()
+            await asyncio.wait([running])
+            try:
+                results = running.result()
+            except BaseException as error:
+                self._check_error(error, (asyncio.CancelledError,))
+                continue
+            ended, half = next(self._clock), len(added)
+            self.outcomes["value"] += 1
+            names = [self._variables[index].name for index in added]
+            old = dict(zip(names, map(_version, results[:half]), strict=True))
+            new = dict(zip(names, map(_version, results[half:]), strict=True))
+            self._history.append(Transaction(name, old, new, asked, ended))
+            _spoil(results)
+
+    async def _add(self, session: Session, fetches: list[Node]) -> list[Any]:
+        return (await session.run(fetches, {self._token: _array(draw_token(self._random))})).results
+
     def _check_end(self, script: Script) -> None:
         script.over = True
         self._scripts.append(script)
@@ -367,7 +399,7 @@ class TransactionScenario:
                 one = Transaction(name, reads, {}, asked, next(self._clock), tuple(before))
             else:
                 since = next(self._clock)
-                fetches = [self._variables[chosen], self._nested_adds[chosen]]
+                fetches = [self._variables[chosen], self._adds[chosen]]
                 try:
                     results = (await session.run(fetches, {self._token: _array(draw_token(self._random))})).results
                 except StateConflictError:

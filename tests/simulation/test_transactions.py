@@ -190,6 +190,15 @@ def wait_for_a_place_with_variables_in_hand(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RunsInFlight, "start", start)
 
 
+def take_no_notice_of_who_holds_variables(patch: pytest.MonkeyPatch) -> None:
+    def replace(self: Store, old: Any, new: Any) -> bool:
+        self.values = new
+        return True
+
+    patch.setattr(Store, "idle", True)
+    patch.setattr(Store, "replace", replace)
+
+
 def let_nested_runs_see_what_was_there_before_others_of_them(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Transaction, "_show_outer_runs", lambda self: None)
 
@@ -214,6 +223,7 @@ def forget_who_is_nested(patch: pytest.MonkeyPatch) -> None:
         keep_what_others_may_write_to,
         give_first_values_without_a_lock,
         wait_for_a_place_with_variables_in_hand,
+        take_no_notice_of_who_holds_variables,
         let_nested_runs_see_what_was_there_before_others_of_them,
         forget_who_is_nested,
     ],
