@@ -45,7 +45,7 @@ def _mean(params: Mapping[str, Any]) -> Kernel:
     axis, keepdims = params.get("axis"), params.get("keepdims", False)
 
     def kernel(x: Any) -> Any:
-        if x.__class__ is not _ARRAY or x.dtype.char not in "fd" or not x.size:
+        if x.__class__ is not _ARRAY or x.dtype.char not in "fd" or not x.size or not x.ndim:
             return np.mean(x, **params)
         total = _sum(x, axis, None, None, keepdims)
         count = x.size // total.size

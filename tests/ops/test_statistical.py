@@ -88,6 +88,15 @@ def test_a_mean_of_more_numbers_than_float32_can_count_is_numpys(keepdims: bool)
     assert same(run("mean", x, keepdims=keepdims), np.mean(x, keepdims=keepdims))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_a_mean_over_an_axis_of_an_array_that_turns_out_to_have_none_is_numpys_error(dtype: str) -> None:
+    x = np.ones((), dtype)
+    with Graph() as graph:
+        mean = statistical.mean(placeholder(graph, ArraySpec(x.dtype, None)), axis=0)
+    with pytest.raises(np.exceptions.AxisError, match="axis 0 is out of bounds for array of dimension 0"):
+        evaluate(mean, {graph.nodes[0]: x})
+
+
 def test_means_over_an_axis_without_elements_are_nan_and_sums_zero() -> None:
     """AG-166: https://github.com/scikit-hep/awkward/issues/1320."""
     with warnings.catch_warnings():
