@@ -8,6 +8,7 @@ traceback leads to its node.
 from __future__ import annotations
 
 import linecache
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -161,7 +162,8 @@ class _Writer:
             return args[0]
         if isinstance(kernel, itemgetter):
             (key,) = cast("Any", kernel).__reduce__()[1]
-            if key.__class__ in (int, str):
+            # Ints of more than 4300 digits have no repr.
+            if key.__class__ is str or (key.__class__ is int and -sys.maxsize <= key <= sys.maxsize):
                 return f"{args[0]}[{key!r}]"
         return f"{self._kernel(cast('Callable[..., Any]', kernel))}({','.join(args)})"
 

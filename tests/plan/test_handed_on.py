@@ -42,6 +42,13 @@ def test_an_item_is_the_same_before_and_after(value: Any, key: Any) -> None:
     assert found == [value[key]] * HOT_RUNS
 
 
+def test_a_key_that_cannot_be_written_out_is_no_error() -> None:
+    key = 10**5000
+    with pytest.raises(ValueError, match="4300 digits"):
+        repr(key)
+    test_an_item_is_the_same_before_and_after({key: 2.0}, key)
+
+
 @pytest.mark.parametrize("runs", [0, HOT_RUNS])
 def test_an_item_that_is_missing_names_its_node(runs: int) -> None:
     with ag.Graph() as graph:
