@@ -86,7 +86,7 @@ class FeedBinder:
             try:
                 if list(map(_kind_of, values)) == fits[0]:
                     return [*values], fits[1]
-            except AttributeError:  # It is no array, such as a Python number.
+            except Exception:  # It is no array, such as a Python number.
                 pass
         return self._check(values, copy)
 

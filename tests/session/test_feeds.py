@@ -201,11 +201,21 @@ class Subclass(np.ndarray[Any, Any]):
     pass
 
 
+class Closed:
+    """Such as a dataset in a file."""
+
+    dtype = np.dtype("f8")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        raise RuntimeError("the file is closed")
+
+
 @pytest.mark.parametrize(
     "value",
     [
         np.ones(3, "f4"), np.ones(3, ">f8"), np.ones(3).view(Subclass), [1.0] * 3, 1, None, "1", np.float64(1.0),
-        np.ones(4), np.ones((3, 1)), np.array([1.0, None, 1.0]), np.ones(0), np.full(3, 1j),
+        np.ones(4), np.ones((3, 1)), np.array([1.0, None, 1.0]), np.ones(0), np.full(3, 1j), Closed(),
     ],
 )  # fmt: skip
 async def test_what_is_fed_after_what_has_fitted_is_looked_at_all_the_same(value: Any) -> None:
