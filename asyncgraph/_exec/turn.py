@@ -28,10 +28,11 @@ class Turn:
         _waiting: work for the next turns.
         _following: work that the slice being done has asked for; `None` while none is being done.
         _next: whether there is somebody who has yielded to the loop, and goes on when the next turn has begun.
+        _told: how many have been told that their turn has come, and have not gone on yet.
         _marked: whether the loop will tell us when the next turn begins.
     """
 
-    __slots__ = ("_following", "_loop", "_marked", "_next", "_waiting", "budget_s", "spent_s")
+    __slots__ = ("_following", "_loop", "_marked", "_next", "_told", "_waiting", "budget_s", "spent_s")
 
     def __init__(self, loop: AbstractEventLoop, budget_s: float) -> None:
         self.budget_s: Final = budget_s
@@ -40,6 +41,7 @@ class Turn:
         self._waiting: Final[deque[Slice]] = deque()
         self._following: deque[Slice] | None = None
         self._next = False
+        self._told = 0
         self._marked = False
 
     def create_future(self) -> Future[Any]:
@@ -59,7 +61,7 @@ class Turn:
     @property
     def has_time(self) -> bool:
         """Whether inline work may be done now, without overtaking what waits."""
-        return self.spent_s < self.budget_s and not self._waiting and not self._next
+        return self.spent_s < self.budget_s and not (self._waiting or self._next or self._told)
 
     def charge(self, seconds: float) -> None:
         """Counts inline work that was done in this turn."""
@@ -73,12 +75,19 @@ class Turn:
         self._mark()
 
     @coroutine
-    def comes(self, seconds: float) -> Generator[Any]:
-        """Waits until a turn has time for work that takes so long, and counts that. Who awaits this does it then."""
-        if self._waiting or self._next:
+    def comes(self, seconds: Callable[[], float]) -> Generator[Any]:
+        """Waits until a turn has time for work, and counts the `seconds` that it takes. Who awaits this does it then.
+
+        What it takes is asked for when its turn has come.
+        """
+        if self._waiting or self._next or self._told:
             come = self.create_future()
             self.wait(partial(self._tell, come, seconds))
-            yield from come
+            try:
+                yield from come
+            finally:
+                if come.done() and not come.cancelled():
+                    self._told -= 1
             return
         # Who is next needs no future: the loop begins the next turn, and then goes on with whoever has yielded to it.
         self._next = True
@@ -87,11 +96,12 @@ class Turn:
             yield
         finally:
             self._next = False
-        self.charge(seconds)
+        self.charge(seconds())
 
-    def _tell(self, come: Future[Any], seconds: float) -> bool:
+    def _tell(self, come: Future[Any], seconds: Callable[[], float]) -> bool:
         if not come.done():
-            self.charge(seconds)
+            self.charge(seconds())
+            self._told += 1
             come.set_result(None)
         return False
 

@@ -66,6 +66,7 @@ class Request:
         runs_inline: whether a run may be done where it is called, if its feeds are small, and needs no variables.
         runs_with_state: the same of one that does.
         most_elements: how large the largest fed array may be then.
+        took_s: seconds that the last run took of those that assign and had waited for their turn.
         _flat: whether the fetches are a list of nodes, and nothing else.
         _fetch_order: for each leaf of the fetches, which of the plan's fetches.
         _repeated: leaves whose node has come before, and whose value is not what a user op returned.
@@ -80,6 +81,7 @@ class Request:
         "plan",
         "runs_inline",
         "runs_with_state",
+        "took_s",
     )
 
     def __init__(
@@ -96,6 +98,7 @@ class Request:
         self.runs_inline: Final = cheap and not plan.stateful
         # What assigns must not stop between two chunks, as others would have to wait.
         self.runs_with_state: Final = cheap and plan.stateful and (not plan.writes or len(plan.inline_chunks) <= 1)
+        self.took_s = 0.0
         self._flat: Final = flat
         self._fetch_order: Final = tuple([answers[node] for node in fetches])
         seen: set[int] = set()

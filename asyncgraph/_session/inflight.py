@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Awaitable, Hashable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Final, final
 
 from .._exec.calls import current_call
-from .._exec.turn import Turn
 from ..errors import SessionClosedError, SessionOverloadedError
 from .config import SessionConfig
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from .args import RunArgs
     from .future import PlainRunFuture
     from .hooked import HookedRunFuture
-    from .values import RunValues
 
 
 @final
@@ -197,41 +195,16 @@ class RunsInFlight:
             following.resume()
         self._tell_watchers()
 
-    async def finish_in_turn(self, queued: Awaitable[RunValues[Any] | None]) -> RunValues[Any] | None:
-        """The values of a cheap run that is done in later turns of the loop; `None` if it turns out not to be cheap."""
-        self.inline += 1
-        try:
-            return await queued
-        finally:
-            del queued  # What is raised keeps this frame.
-            self.leave_inline()
-
-    async def wait_for_turn(self, turn: Turn, seconds: float) -> None:
-        """Waits until a turn has time for a cheap run that takes so long, and is then to be done at once.
-
-        Raises:
-            SessionOverloadedError: as `check_load`.
-        """
-        self.enter_inline()
-        try:
-            await turn.comes(seconds)
-        finally:
-            self.leave_inline()
-
-    def enter_inline(self) -> None:
-        """Takes in a run that waits for its turn.
-
-        Raises:
-            SessionOverloadedError: as `check_load`.
-        """
-        self.check_load()
-        self.inline += 1
-
     def leave_inline(self) -> None:
         """A run that waited for its turn has had it, or is not wanted any more."""
         self.inline -= 1
         if self._watchers:
             self._tell_watchers()
+
+    def count_inline(self) -> None:
+        """A cheap run has begun and ended, however it did."""
+        self.started += 1
+        self.ended += 1
 
     def _give_place(self, future: PlainRunFuture[Any]) -> None:
         self.executing += 1

@@ -6,12 +6,11 @@ What is left costs about ten times one `np.square` of five numbers.
 
 from __future__ import annotations
 
-from asyncio import Future
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from functools import partial
 from time import perf_counter
-from typing import Any, Final, TypeVar, cast, final
+from typing import Any, Final, TypeVar, final
 
 from .._exec.calls import current_call
 from .._exec.inline import explain_failure
@@ -19,11 +18,9 @@ from .._exec.results import deliver
 from .._exec.turn import Turn
 from .._plan.chunk import Frame
 from .._plan.plan import Plan
-from .._plan.sizes import largest
 from .args import RunArgs, RunOptions, number_of
 from .engine import Engine, Request
 from .feeds import FedOnDevice
-from .inflight import RunsInFlight
 from .store import State, Store
 from .transaction import Transaction, assign, given_of, parent_in
 from .values import RunValues
@@ -48,40 +45,6 @@ def run_inline(engine: Engine, args: RunArgs[T], began: float, turn: Turn) -> Ru
             return run_with_state(engine.store, request, args.fetches, fed, args.options, number, began, turn)
         return None
     return run_request(request, args.fetches, tuple(args.feeds.values()), args.options, began, turn)
-
-
-async def run_in_turn(
-    runs: RunsInFlight, engine: Engine, args: RunArgs[Any], began: float, turn: Turn
-) -> RunValues[Any] | None:
-    """As `run_inline`, in a later turn of the loop; waits until all is done.
-
-    What assigns is done by the task that awaits this. Nothing comes between its commit and its caller: who is
-    cancelled has changed nothing.
-
-    Raises:
-        SessionOverloadedError: as many runs are in flight as may be.
-    """
-    runs.enter_inline()
-    try:
-        request = engine.known(args)
-        if request is None or not request.plan.writes:
-            return await QueuedRun((engine, args), began, turn)
-        await turn.comes(seconds_of_assigning(request, args.feeds.values()))
-        values = run_inline(engine, args, began, turn)
-        assert not isinstance(values, Unfinished)  # It has one chunk.
-        return values
-    finally:
-        del args  # What is raised keeps this frame.
-        runs.leave_inline()
-
-
-def seconds_of_assigning(request: Request, fed: Iterable[Any]) -> float:
-    """What a run takes that assigns, and is fed `fed`."""
-    return _ASSIGNING_S + request.plan.work.seconds(largest(fed))
-
-
-_ASSIGNING_S: Final = 20e-6
-"""What it takes besides its kernels."""
 
 
 def run_request(
@@ -161,13 +124,33 @@ def run_with_state(
             del old, state, commit, fed  # What is raised keeps this frame.
     transaction = Transaction(store, parent, options.seed, number)
     try:
-        state = transaction.begin(plan) if transaction.enter(plan) else None
-        if state is None:
+        if not transaction.enter(plan, brief=parent is None):
             return None
-        commit = partial(_commit, transaction) if plan.writes else None
+        return run_holding(transaction, request, fetches, fed, options, began, turn)
+    finally:
+        del fed  # What is raised keeps this frame.
+        transaction.end()
+
+
+def run_holding(
+    transaction: Transaction,
+    request: Request,
+    fetches: Any,
+    fed: tuple[Any, ...],
+    options: RunOptions,
+    began: float,
+    turn: Turn,
+) -> RunValues[Any] | Unfinished | None:
+    """As `run_with_state`, for who has what it assigns and reads in a transaction that has not begun."""
+    plan = request.plan
+    state = transaction.begin(plan)
+    if state is None:
+        return None
+    commit = partial(_commit, transaction) if plan.writes else None
+    try:
         return run_request(request, fetches, fed, options, began, turn, state, commit)
     finally:
-        transaction.end()
+        del fed, state  # What is raised keeps this frame.
 
 
 def _replace(store: Store, old: State, plan: Plan, frame: Frame) -> bool:
@@ -237,55 +220,3 @@ class Unfinished:
             explain_failure(plan, 0, error)
             self._frame.clear()
             raise
-
-
-@final
-class QueuedRun:
-    """A cheap run, or the rest of one, done in later turns of the loop. To be awaited, once.
-
-    Fields:
-        _asked: what is run. Looked up when its turn comes: thousands that are started together must not spend
-            the turn on being put into the queue.
-        _rest: what is left of it, once it has begun.
-        _values: resolved with its values, or with `None` if it is not cheap.
-    """
-
-    __slots__ = ("_asked", "_began", "_context", "_rest", "_turn", "_values")
-
-    def __init__(
-        self, asked: tuple[Engine, RunArgs[Any]] | None, began: float, turn: Turn, rest: Unfinished | None = None
-    ) -> None:
-        self._asked: Final = asked
-        self._began: Final = began
-        self._turn: Final = turn
-        self._rest = rest
-        self._context: Final = copy_context()
-        self._values: Final[Future[RunValues[Any] | None]] = turn.create_future()
-
-    def __await__(self) -> Generator[Any, None, RunValues[Any] | None]:
-        self._turn.wait(self._slice)
-        try:
-            return (yield from self._values)
-        finally:
-            del self  # A kept exception keeps this frame: it shall keep no arrays.
-
-    def _slice(self) -> bool:
-        if self._values.done():
-            return False  # Nobody waits for it any more.
-        try:
-            values = self._context.run(self._go_on)
-        except BaseException as error:
-            self._values.set_exception(error)
-            return False
-        if values.__class__ is Unfinished:
-            self._rest = cast("Unfinished", values)
-            return True
-        self._values.set_result(cast("RunValues[Any] | None", values))
-        return False
-
-    def _go_on(self) -> RunValues[Any] | Unfinished | None:
-        if self._rest is not None:
-            return self._rest.go_on(self._turn)
-        assert self._asked is not None
-        engine, args = self._asked
-        return run_inline(engine, args, self._began, self._turn)

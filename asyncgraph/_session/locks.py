@@ -7,6 +7,9 @@ before and want the same, and holds nothing while it waits: so there is no deadl
 A nested run is waited for by runs that hold something: its ancestors. It does not wait for those who wait, since
 they may wait for its ancestors; and if what it would wait for waits, in the end, for an ancestor, it is refused.
 Those who come later and are not nested wait for it as for anybody else, or it might wait for ever.
+
+A brief run is computed and committed in one go, on the one loop of its session. So brief runs that want the same may
+hold it at once: they go on together when their turn has come, and a line of them is done as fast as if nobody waited.
 """
 
 from __future__ import annotations
@@ -31,12 +34,13 @@ class LockRequest:
         reads: the variables that it may read besides, and no other run may write meanwhile.
         ancestors: the requests of the runs that wait for it, as far as these hold anything.
         blocks: whether a node of another run waits for it, and may keep a thread from everybody else meanwhile.
+        brief: whether it is done in one go, and not nested.
         on_grant: called when it no longer waits, by who has let go of what it waited for; `None` when nobody need be.
         granted: whether it holds what it asks for.
         arrival: its number among those that had to look at others.
     """
 
-    __slots__ = ("ancestors", "arrival", "blocks", "granted", "on_grant", "reads", "writes")
+    __slots__ = ("ancestors", "arrival", "blocks", "brief", "granted", "on_grant", "reads", "writes")
 
     def __init__(
         self,
@@ -45,11 +49,13 @@ class LockRequest:
         on_grant: Callable[[], None],
         ancestors: tuple[LockRequest, ...] = (),
         blocks: bool = False,
+        brief: bool = False,
     ) -> None:
         self.writes: Final = frozenset(writes)
         self.reads: Final = frozenset(reads).difference(self.writes) if reads else _NONE
         self.ancestors: Final = ancestors
         self.blocks: Final = blocks
+        self.brief: Final = brief
         self.on_grant: Callable[[], None] | None = on_grant
         self.granted = False
         self.arrival = 0
@@ -76,7 +82,8 @@ class LockQueue:
     Fields:
         idle: whether nobody holds anything, nor waits.
         _alone: the only request there is, which stands in no table: so it is, mostly.
-        _held: for each variable, those who hold it: any number that read it, or one that writes it.
+        _held: for each variable, those who hold it and are not brief: any number that read it, or one that writes it.
+        _held_briefly: the same of those who are brief: any number.
         _waiting: for each variable, those who wait, for it or for another, and are not nested.
         _writers: of these, those that write it.
         _nested: those who wait and are nested.
@@ -88,6 +95,7 @@ class LockQueue:
         self.idle = True
         self._alone: LockRequest | None = None
         self._held: Final[dict[Node, _Requests]] = {}
+        self._held_briefly: Final[dict[Node, _Requests]] = {}
         self._waiting: Final[dict[Node, _Requests]] = {}
         self._writers: Final[dict[Node, _Requests]] = {}
         self._nested: Final[_Requests] = {}
@@ -138,35 +146,47 @@ class LockQueue:
             self.idle = True
             return []
         if request.granted:
-            _remove(self._held, request)
+            _remove(self._held_briefly if request.brief else self._held, request)
         else:
             self._stop_waiting(request)
         nested = [one for one in self._nested if self._may_hold(one) and self._hold(one)]
         for one in nested:
             self._stop_waiting(one)
         freed: list[LockRequest] = []
+        todo = [request]
+        while todo:
+            first = self._grant_first(todo.pop())
+            freed += first
+            # Who is brief waited for those of them that are brief, too, but does so no longer.
+            todo += [one for one in first if one.brief]
+        self.idle = not (self._held or self._held_briefly or self._waiting or self._nested)
+        return nested + sorted(freed, key=_arrival)
+
+    def _grant_first(self, request: LockRequest) -> list[LockRequest]:
+        """Grants those at the heads of the queues that a request stands in no longer, if they wait for nothing else."""
+        freed: list[LockRequest] = []
         for variable in request.writes:
-            freed += self._grant_first(variable)
+            freed += self._grant_head(variable)
         for variable in request.reads:
             # Others who read it do not wait for it.
             if next(iter(self._waiting.get(variable, ())), None) in self._writers.get(variable, ()):
-                freed += self._grant_first(variable)
-        self.idle = not (self._held or self._waiting or self._nested)
-        return nested + sorted(freed, key=_arrival)
+                freed += self._grant_head(variable)
+        return freed
 
-    def _grant_first(self, variable: Node) -> list[LockRequest]:
-        """Grants those at the head of a queue, as far as they wait for nothing else."""
-        first: list[LockRequest] = []
+    def _grant_head(self, variable: Node) -> list[LockRequest]:
+        head: list[LockRequest] = []
         for one in self._waiting.get(variable, ()):
-            first.append(one)
-            if variable in one.writes:
+            head.append(one)
+            if variable in one.writes and not one.brief:
                 break  # All behind it wait for it.
         freed: list[LockRequest] = []
-        for one in first:
+        for one in head:
             if self._may_hold(one):
                 self._stop_waiting(one)
                 self._hold(one)
                 freed.append(one)
+            elif variable in one.writes:
+                break
         return freed
 
     def _may_hold(self, request: LockRequest) -> bool:
@@ -191,10 +211,15 @@ class LockQueue:
                 if variable not in one.writes:
                     break  # Then nobody writes it.
                 yield one
+        if not request.brief:
+            for variable in request.writes:
+                yield from self._held_briefly.get(variable, ())
+            for variable in request.reads:
+                yield from [one for one in self._held_briefly.get(variable, ()) if variable in one.writes]
 
     def _hold(self, request: LockRequest) -> bool:
         request.granted = True
-        _add(self._held, request, (*request.writes, *request.reads))
+        _add(self._held_briefly if request.brief else self._held, request, (*request.writes, *request.reads))
         return True
 
     def _stop_waiting(self, request: LockRequest) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, final
 
+from .._exec.notes import forget_values
 from .._exec.turn import Turn
 from .._graph.node import Node
 from .._plan.compiler import no_checkpoint
@@ -13,7 +14,8 @@ from ..errors import MissingFeedError, RunArgsError
 from .args import DEFAULT_OPTIONS, Fetches, RunArgs, numbered, untyped_args
 from .engine import Request
 from .fetches import resolve
-from .inline import QueuedRun, Unfinished, run_request, run_with_state, seconds_of_assigning
+from .inline import Unfinished, run_request, run_with_state
+from .later import assign_later, finish_later
 from .values import RunValues
 
 if TYPE_CHECKING:
@@ -51,39 +53,49 @@ class PreparedRun:
         began = perf_counter()
         if len(values) != len(self._feeds):
             raise RunArgsError(f"{self!r} takes {len(self._feeds)} values, not {len(values)}")
-        number = self._session.store.next_number() if self._graph.draws else None
-        request = None if self._session.hooked else self._request
-        if request is not None and (request.runs_inline or request.runs_with_state):
-            turn, runs = self._session.turn(), self._session.runs
-            done: RunValues[Any] | Unfinished | None = None
-            if turn is not None and turn.has_time:
-                try:
-                    done = self._run_here(request, values, number, began, turn)
-                finally:
-                    turn.charge(perf_counter() - began)
-                if isinstance(done, Unfinished):
-                    done = await runs.finish_in_turn(QueuedRun(None, began, turn, done))
-            elif turn is not None and request.plan.writes:
-                await runs.wait_for_turn(turn, seconds_of_assigning(request, values))
-                done = self._run_here(request, values, number, began, turn)
-                assert not isinstance(done, Unfinished)  # It has one chunk.
-            if done is not None:
-                runs.started += 1
-                runs.ended += 1
-                return done
-        args = untyped_args(self._fetches, dict(zip(self._feeds, values, strict=True)))
-        del values
-        # Once the files that it loads were read there is a better plan, which may run inline.
-        self._request = self._session.engine.known(args) or self._request
-        return await self._session.run(numbered(args, number))
+        session, request = self._session, self._request
+        number = session.store.next_number() if self._graph.draws else None
+        args: RunArgs[Any] | None = None
+        try:
+            if request is not None and not session.hooked and (request.runs_inline or request.runs_with_state):
+                done, turn, runs = None, session.turn(), session.runs
+                if turn is not None and turn.has_time:
+                    try:
+                        done = self._run_here(request, values, number, began, turn)
+                    except BaseException:
+                        runs.count_inline()
+                        raise
+                    finally:
+                        turn.charge(perf_counter() - began)
+                    if isinstance(done, Unfinished):
+                        done = await finish_later(runs, done, turn)
+                elif turn is not None and request.plan.writes:
+                    done = await assign_later(
+                        session, request, self._fetches, values, DEFAULT_OPTIONS, number, began, turn, tried=False
+                    )
+                if done is not None:
+                    runs.started += 1
+                    runs.ended += 1
+                    return done
+            args = untyped_args(self._fetches, dict(zip(self._feeds, values, strict=True)))
+            # Once the files that it loads were read there is a better plan, which may run inline.
+            self._request = session.engine.known(args) or request
+            return await session.run(numbered(args, number))
+        except BaseException as error:
+            forget_values(error)
+            del values, args  # Exceptions keep this frame.
+            raise
 
     def _run_here(
         self, request: Request, values: tuple[Any, ...], number: int | None, began: float, turn: Turn
     ) -> RunValues[Any] | Unfinished | None:
-        if request.runs_inline:
-            return run_request(request, self._fetches, values, DEFAULT_OPTIONS, began, turn)
-        store = self._session.engine.store
-        return run_with_state(store, request, self._fetches, values, DEFAULT_OPTIONS, number, began, turn)
+        try:
+            if request.runs_inline:
+                return run_request(request, self._fetches, values, DEFAULT_OPTIONS, began, turn)
+            store = self._session.engine.store
+            return run_with_state(store, request, self._fetches, values, DEFAULT_OPTIONS, number, began, turn)
+        finally:
+            del values  # What is raised keeps this frame.
 
     def __repr__(self) -> str:
         return f"<prepared run of ({', '.join([node.name for node in self._feeds])})>"

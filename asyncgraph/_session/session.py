@@ -35,7 +35,8 @@ from .future import PlainRunFuture
 from .hook import Hook
 from .hooked import HookedRunFuture, calls_hooks
 from .inflight import RunsInFlight
-from .inline import QueuedRun, Unfinished, run_in_turn, run_inline
+from .inline import Unfinished, run_inline
+from .later import finish_later, run_later
 from .lives import SessionHooks
 from .prepared import PreparedRun
 from .replacing import replace
@@ -96,11 +97,9 @@ class Session:
         self.hooks = SessionHooks(hooks)
         self.hooked = bool(self.hooks.named)
         self.config = engine.config
-        self._host: Host | None = None
         self._generation = 0
         self.runs = RunsInFlight(engine.config)
-        self._closed = False
-        self._drained = False
+        self._closed = self._drained = False
 
     @property
     def graph(self) -> Graph:
@@ -144,16 +143,20 @@ class Session:
                 return await self.start_hooked(asked, began, self.hooks)
             if not asked.options.trace and runs.executing < self.config.max_concurrent_runs:
                 values: RunValues[Any] | Unfinished | None = None
-                if turn.has_time:
+                tried = turn.has_time
+                if tried:
                     try:
                         values = run_inline(self.engine, asked, began, turn)
+                    except BaseException:
+                        runs.count_inline()
+                        raise
                     finally:
                         # Also of runs that fail: who tries again and again must still let the loop go on.
                         turn.charge(perf_counter() - began)
-                    if values.__class__ is Unfinished:
-                        values = await runs.finish_in_turn(QueuedRun(None, began, turn, cast("Unfinished", values)))
-                elif asked.options.timeout_s is None and not asked.options.copy_feeds:
-                    values = await run_in_turn(runs, self.engine, asked, began, turn)
+                if values.__class__ is Unfinished:
+                    values = await finish_later(runs, cast("Unfinished", values), turn)
+                elif values is None and (later := run_later(self, asked, began, turn, tried)) is not None:
+                    values = await later
                 if values is not None:
                     runs.started += 1
                     runs.ended += 1

@@ -87,15 +87,16 @@ class Transaction:
         self._new: State = _NOTHING
         self._first: State = _NOTHING
 
-    def enter(self, plan: Plan, on_grant: Callable[[], None] | None = None) -> bool:
+    def enter(self, plan: Plan, on_grant: Callable[[], None] | None = None, brief: bool = False) -> bool:
         """Asks for what `plan` assigns and reads; whether it may begin at once. Otherwise `on_grant` is called then.
 
-        Without `on_grant` it does not wait, and has asked for nothing.
+        Without `on_grant` it does not wait, and has asked for nothing. If it is `brief`, it begins, ends and commits in
+        one go, on the loop: see `locks`.
 
         Raises:
             StateConflictError: it is nested, and would wait for a run that waits for it.
         """
-        if plan.writes and not self._asks_for(*_needs_of(plan), on_grant):
+        if plan.writes and not self._asks_for(*_needs_of(plan), on_grant, brief):
             return False
         if plan.draws and self._key is None:
             self._key = self.store.first_key if plan.initialized else self.store.key_of(self._seed, self._number)
@@ -111,12 +112,18 @@ class Transaction:
         self._asks_for(frozenset(), frozenset(values), on_grant)
         return not self.waits
 
-    def _asks_for(self, reads: frozenset[Node], writes: frozenset[Node], on_grant: Callable[[], None] | None) -> bool:
+    def _asks_for(
+        self,
+        reads: frozenset[Node],
+        writes: frozenset[Node],
+        on_grant: Callable[[], None] | None,
+        brief: bool = False,
+    ) -> bool:
         """Whether it has what it assigns and reads, or waits for it."""
         ancestors = () if self.parent is None else tuple(self.outer_requests())
         for one in ancestors:
             reads = reads.difference(one.writes, one.reads)
-        request = LockRequest(reads, writes, on_grant or _nobody_waits, ancestors, self.blocks)
+        request = LockRequest(reads, writes, on_grant or _nobody_waits, ancestors, self.blocks, brief)
         if self.store.enter(request) or on_grant is not None:
             self._request = request
             return True

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -147,7 +148,7 @@ async def test_who_is_next_goes_on_before_what_comes_to_wait_after_it(clock: lis
     turn, log = Turn(asyncio.get_running_loop(), 1.0), list[str]()
 
     async def come(name: str) -> None:
-        await turn.comes(0.1)
+        await turn.comes(lambda: 0.1)
         log.append(name)
 
     turn.charge(2.0)
@@ -164,7 +165,7 @@ async def test_who_is_next_waits_for_one_turn_of_the_loop_and_is_counted_in_the_
     turn, log = Turn(asyncio.get_running_loop(), 1.0), list[str]()
     turn.charge(2.0)
     asyncio.get_running_loop().call_soon(log.append, "others")
-    await turn.comes(0.25)
+    await turn.comes(lambda: 0.25)
     assert log == ["others"]
     assert turn.spent_s == 0.25
 
@@ -173,9 +174,45 @@ async def test_who_is_next_is_not_overtaken_when_the_turn_has_begun(clock: list[
     turn, had_time = Turn(asyncio.get_running_loop(), 1.0), list[bool]()
     turn.charge(2.0)
     asyncio.get_running_loop().call_soon(lambda: had_time.append(turn.has_time))
-    await turn.comes(0.25)
+    await turn.comes(lambda: 0.25)
     assert had_time == [False]
     assert turn.has_time
+
+
+async def test_who_was_told_that_its_turn_has_come_is_not_overtaken() -> None:
+    turn, log = Turn(asyncio.get_running_loop(), 1.0), list[str]()
+
+    async def come(name: str) -> None:
+        await turn.comes(lambda: 0.1)
+        log.append(name)
+
+    turn.charge(2.0)
+    tasks = [asyncio.create_task(come(name)) for name in ("first", "second", "third")]
+    await asyncio.sleep(0)
+    while len(log) < 3:
+        assert not turn.has_time
+        await asyncio.sleep(0)
+    assert log == ["first", "second", "third"]
+    assert turn.has_time
+    await asyncio.wait(tasks)
+
+
+async def test_what_a_turn_takes_is_asked_when_it_has_come() -> None:
+    turn, log, cost = Turn(asyncio.get_running_loop(), 1.0), list[str](), [0.1]
+
+    async def come(name: str) -> None:
+        await turn.comes(lambda: cost[0])
+        log.append(name)
+
+    turn.charge(2.0)
+    tasks = [asyncio.create_task(come(str(number))) for number in range(4)]
+    await asyncio.sleep(0)
+    cost[0] = 1.0
+    seen = list[int]()
+    while not all(one.done() for one in tasks):
+        await asyncio.sleep(0)
+        seen.append(len(log))
+    assert [b - a for a, b in pairwise(seen) if b > a] == [1] * 3
 
 
 @pytest.mark.parametrize("also_waiting", [False, True])
@@ -186,7 +223,7 @@ async def test_who_is_cancelled_while_it_waits_for_its_turn_is_in_nobodys_way(
     turn.charge(2.0)
 
     async def wait() -> None:
-        await turn.comes(5.0)
+        await turn.comes(lambda: 5.0)
 
     first = asyncio.create_task(wait())
     await asyncio.sleep(0)

@@ -125,3 +125,51 @@ async def test_a_deadline_is_seen_between_the_chunks_of_a_cheap_run() -> None:
         await session.run(last, {x: [0.0]})
         with pytest.raises(ag.errors.RunTimeoutError):
             await session.run(last, {x: [0.0]}, options)
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+@pytest.mark.parametrize("has_time", [False, True])
+async def test_a_cheap_run_is_counted_however_it_ends(prepared: bool, has_time: bool) -> None:
+    with ag.Graph() as graph:
+        x, index = ag.placeholder("float64", ("n",)), ag.placeholder("int64", ())
+        taken = ag.ops.take(x, index)
+    async with ag.Session(graph) as session:
+        ready = session.prepare(taken, [x, index])
+
+        async def ask(at: int, has_time: bool = has_time) -> object:
+            if not has_time:
+                session.host.turn.charge(1.0)
+            return await (ready([1.0], at) if prepared else session.run(taken, {x: [1.0], index: at}))
+
+        for at in (0, 0, 5, 0, 5):
+            try:
+                await ask(at)
+            except IndexError:
+                assert at == 5
+        task = asyncio.ensure_future(ask(0, has_time=False))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        seen = session.statistics()
+    assert task.cancelled()
+    assert (seen.runs_started, seen.runs_ended, seen.runs_waiting) == (6, 6, 0)
+
+
+async def test_a_run_that_is_fed_too_much_to_be_cheap_does_not_wait_for_a_turn_of_the_cheap_ones() -> None:
+    with ag.Graph() as graph:
+        x = ag.placeholder("float64", ("n",))
+        y = ag.ops.sin(x)
+    async with ag.Session(graph) as session:
+        await session.run(y, {x: np.ones(3)})
+        seen = list[tuple[int, int]]()
+
+        async def ask(size: int) -> None:
+            session.host.turn.charge(1.0)
+            await session.run(y, {x: np.ones(size)})
+
+        for size in (3, 1_000_000):
+            task = asyncio.ensure_future(ask(size))
+            await asyncio.sleep(0)
+            seen.append((session.runs.inline, len(session.runs.futures)))
+            await task
+    assert seen == [(1, 0), (0, 1)]

@@ -46,7 +46,7 @@ def living() -> int:
 @pytest.mark.parametrize("runs", [1, 3, 60], ids=["new", "interpreted", "emitted"])
 @pytest.mark.parametrize("size", [3, 300_000], ids=["small", "large"])
 @pytest.mark.parametrize("fail", FAILURES)
-@pytest.mark.parametrize("how", ["run", "submit", "blocking"])
+@pytest.mark.parametrize("how", ["run", "prepared", "submit", "blocking"])
 async def test_a_kept_exception_holds_no_arrays(fail: Any, how: str, size: int, runs: int) -> None:
     with ag.Graph() as graph:
         x = ag.placeholder(None, name="x")
@@ -68,9 +68,15 @@ async def test_a_kept_exception_holds_no_arrays(fail: Any, how: str, size: int, 
         await asyncio.to_thread(block)
     else:
         async with ag.Session(graph) as session:
+            prepared = session.prepare(node, [x])
+            ways: dict[str, Callable[[Any], Any]] = {
+                "run": lambda value: session.run(node, {x: value}),
+                "prepared": lambda value: prepared(value),
+                "submit": lambda value: session.submit(node, {x: value}),
+            }
             for _ in range(runs):
                 try:
-                    await (session.run(node, feeds()) if how == "run" else session.submit(node, feeds()))
+                    await ways[how](feeds()[x])
                 except Exception as error:
                     kept.append(error)
 

@@ -254,15 +254,20 @@ class Model:
     writes: frozenset[str]
     arrival: int
     ancestors: tuple[Model, ...] = ()
+    brief: bool = False
     granted: bool = False
     real: LockRequest = field(init=False)
 
     def __post_init__(self) -> None:
-        self.real = request("".join(self.reads), "".join(self.writes), *[one.real for one in self.ancestors])
+        reads, writes = [[VARIABLES[one] for one in names] for names in (self.reads, self.writes)]
+        self.real = LockRequest(reads, writes, never, tuple([one.real for one in self.ancestors]), brief=self.brief)
 
-    def excludes(self, other: Model) -> bool:
+    def wants_the_same(self, other: Model) -> bool:
         mine = self.reads | self.writes
         return bool(self.writes & (other.reads | other.writes) or other.writes & mine)
+
+    def excludes(self, other: Model) -> bool:
+        return self.wants_the_same(other) and not (self.brief and other.brief)
 
 
 class Queue(RuleBasedStateMachine):
@@ -283,10 +288,10 @@ class Queue(RuleBasedStateMachine):
     names = st.frozensets(st.sampled_from("abcd"), max_size=2)
     some = st.frozensets(st.sampled_from("abcd"), min_size=1, max_size=2)
 
-    @rule(target=requests, reads=names, writes=some)
-    def enter(self, reads: frozenset[str], writes: frozenset[str]) -> Model:
-        one = Model(reads - writes, writes, next(self.arrivals))
-        one.granted = not any(one.excludes(other) for other in self.alive)
+    @rule(target=requests, reads=names, writes=some, brief=st.booleans())
+    def enter(self, reads: frozenset[str], writes: frozenset[str], brief: bool) -> Model:
+        one = Model(reads - writes, writes, next(self.arrivals), brief=brief)
+        one.granted = not any(self.is_in_the_way(other, one) for other in self.alive)
         assert self.queue.enter(one.real) is one.granted
         self.alive.append(one)
         return one
@@ -337,10 +342,15 @@ class Queue(RuleBasedStateMachine):
         waiting = [one for one in self.alive if not one.granted]
         for one in sorted(waiting, key=lambda one: (not one.ancestors, one.arrival)):
             before = [other for other in self.alive if other.granted or (not one.ancestors and self.came(other, one))]
-            if not any(one.excludes(other) for other in before):
+            if not any(self.is_in_the_way(other, one) for other in before):
                 one.granted = True
                 freed.append(one)
         return freed
+
+    @staticmethod
+    def is_in_the_way(other: Model, one: Model) -> bool:
+        """Who holds it or, brief or not, came before and waits."""
+        return one.excludes(other) if other.granted else one.wants_the_same(other)
 
     @staticmethod
     def came(other: Model, one: Model) -> bool:

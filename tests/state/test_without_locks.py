@@ -138,3 +138,32 @@ async def test_a_run_that_fails_changes_nothing_though_another_has_committed_mea
         with pytest.raises(KeyError, match="boom"):
             await session.run([new])
         assert (await session.run(v)).results == 10.0
+
+
+async def test_a_run_that_waits_for_its_turn_and_is_planned_meanwhile_has_committed_nothing_when_it_is_cancelled() -> (
+    None
+):
+    with ag.Graph() as graph:
+        v = ag.variable(0.0)
+        new = v.assign_add(1.0)
+    loop = asyncio.get_running_loop()
+    async with ag.Session(graph) as session:
+        await session.initialize()
+
+        async def ask() -> Any:
+            session.host.turn.charge(1.0)
+            return await session.run([new])
+
+        task = asyncio.ensure_future(ask())
+        await asyncio.sleep(0)
+        session.prepare([new])
+
+        def cancel_once_committed() -> None:
+            if session.store.snapshot()[v] == 0.0:
+                loop.call_soon(cancel_once_committed)
+            else:
+                task.cancel()
+
+        cancel_once_committed()
+        assert (await task).results == [1.0]
+        assert session.store.snapshot()[v] == 1.0
