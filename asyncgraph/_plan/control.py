@@ -109,8 +109,12 @@ class Conditional:
         self.draws: Final = any(one.plan.draws for one in bodies)
 
     def __call__(self, pred: Any, *operands: Any) -> tuple[Any, ...]:
-        given, key = split_key(operands, self.draws)
-        return self.chosen(pred).compute(given, key)
+        if self.draws:
+            given, key = split_key(operands, True)
+            return self.chosen(pred).compute(given, key)
+        # As nearly all are, and so run in loops: without a call that is not needed.
+        body = (self.bodies[0] if pred else self.bodies[1]) if pred.__class__ is _Bool else self.chosen(pred)
+        return body.compute(operands, None)
 
     def chosen(self, pred: Any) -> Body:
         """The body to run.
@@ -167,7 +171,8 @@ class Iteration:
             if key is not None:
                 keys = keys_of(key, iteration)
             given = values + captured if captured else values
-            if not truth(condition.compute(given, keys[0])[0], self.node):
+            (held,) = condition.compute(given, keys[0])
+            if not (held if held.__class__ is _Bool else truth(held, self.node)):
                 break
             values = body.compute(given, keys[1])
             iteration += 1
