@@ -82,12 +82,8 @@ class Turn:
         """
         if self._waiting or self._next or self._told:
             come = self.create_future()
-            self.wait(partial(self._tell, come, seconds))
-            try:
-                yield from come
-            finally:
-                if come.done() and not come.cancelled():
-                    self._told -= 1
+            self.line_up(come, seconds)
+            yield from self.told(come).__await__()
             return
         # Who is next needs no future: the loop begins the next turn, and then goes on with whoever has yielded to it.
         self._next = True
@@ -97,6 +93,18 @@ class Turn:
         finally:
             self._next = False
         self.charge(seconds())
+
+    def line_up(self, come: Future[Any], seconds: Callable[[], float]) -> None:
+        """As `comes`, of who awaits `told`, and may do so before this is called: it has its place from now on."""
+        self.wait(partial(self._tell, come, seconds))
+
+    async def told(self, come: Future[Any]) -> None:
+        """Waits until a turn has come for who has lined up, or is to do so."""
+        try:
+            await come
+        finally:
+            if come.done() and not come.cancelled():
+                self._told -= 1
 
     def _tell(self, come: Future[Any], seconds: Callable[[], float]) -> bool:
         if not come.done():

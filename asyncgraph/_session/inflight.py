@@ -33,6 +33,7 @@ class RunsInFlight:
         in_hooks: how many of these call hooks just now. So each is counted once, here or as a run proper.
         inline: those that wait for a turn of the loop and are not among `futures`.
         started, ended: how many so far.
+        ended_all: whether all were to end.
         _limited: how many of `futures` are not nested.
         _planning: those whose plan a worker makes, with what the plan is for.
         _following: for each of that, who else waits for the plan: thousands that start together make one.
@@ -48,6 +49,7 @@ class RunsInFlight:
         self.hooked: Final[set[HookedRunFuture[Any]]] = set()
         self.in_hooks = 0
         self.inline = 0
+        self.ended_all = False
         self.started = 0
         self.ended = 0
         self._most_executing: Final = config.max_concurrent_runs
@@ -219,8 +221,18 @@ class RunsInFlight:
 
     def end_all(self) -> None:
         """Ends all runs."""
+        self.ended_all = True
         for future in [*self.hooked, *self.futures]:
-            future.end(SessionClosedError("the session was closed before the run could end"))
+            future.end(_closed())
+
+    def check_not_ended(self) -> None:
+        """Of a run that is in none of the tables and goes on now.
+
+        Raises:
+            SessionClosedError: all runs were to end.
+        """
+        if self.ended_all:
+            raise _closed()
 
     async def wait_until_none(self, loop: AbstractEventLoop) -> None:
         """Waits until nothing is in flight."""
@@ -235,3 +247,7 @@ class RunsInFlight:
                 if not watcher.done():
                     watcher.set_result(None)
             self._watchers.clear()
+
+
+def _closed() -> SessionClosedError:
+    return SessionClosedError("the session was closed before the run could end")

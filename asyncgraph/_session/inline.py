@@ -124,7 +124,7 @@ def run_with_state(
             del old, state, commit, fed  # What is raised keeps this frame.
     transaction = Transaction(store, parent, options.seed, number)
     try:
-        if not transaction.enter(plan, brief=parent is None):
+        if not transaction.enter(plan):
             return None
         return run_holding(transaction, request, fetches, fed, options, began, turn)
     finally:
@@ -218,5 +218,9 @@ class Unfinished:
             return _values(self._request, self._fetches, self._options, self._began, self._frame)
         except BaseException as error:
             explain_failure(plan, 0, error)
-            self._frame.clear()
+            self.forget()
             raise
+
+    def forget(self) -> None:
+        """It will not go on: whoever keeps it keeps no values."""
+        self._frame.clear()

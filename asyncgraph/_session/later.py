@@ -7,6 +7,7 @@ between its commit and its caller, so that who is cancelled has changed nothing.
 from __future__ import annotations
 
 from asyncio import Future
+from asyncio import _get_running_loop as get_loop  # pyright: ignore[reportPrivateUsage]  # as in `session`
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
 from functools import partial
@@ -14,10 +15,12 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 from .._exec.calls import current_call
+from .._exec.host import Host
 from .._exec.turn import Turn
 from .._plan.sizes import largest
 from .args import RunArgs, RunOptions, number_of
 from .engine import Engine, Request
+from .feeds import FedOnDevice
 from .inflight import RunsInFlight
 from .inline import Unfinished, run_holding, run_inline, run_with_state
 from .transaction import Transaction
@@ -37,6 +40,7 @@ async def finish_later(runs: RunsInFlight, begun: Unfinished, turn: Turn) -> Run
     try:
         return cast("RunValues[Any]", await QueuedRun(begun, turn))
     except BaseException:
+        begun.forget()
         runs.count_inline()
         raise
     finally:
@@ -83,6 +87,7 @@ async def assign_later(
     try:
         if not tried:
             await turn.comes(seconds)
+            runs.check_not_ended()
             start = perf_counter()
             values = run_with_state(session.store, request, fetches, fed, options, number, began, turn)
             request.took_s = perf_counter() - start
@@ -112,24 +117,23 @@ async def _assign_when_granted(
     seconds: Callable[[], float],
 ) -> RunValues[Any] | None:
     """Waits for those who hold what a run assigns, in the order of arrival, and then for a turn of the loop."""
-    transaction = Transaction(session.store, None, options.seed, number)
-    granted = turn.create_future()
-    on_grant = partial(session.host.mailbox.post, partial(_grant, granted))
     try:
-        if not transaction.enter(request.plan, on_grant, brief=True):
-            await granted
-        counted = not turn.has_time
-        if counted:
-            await turn.comes(seconds)
+        request.bind(fed, False)  # Who feeds something wrong need not wait to be told.
+    except FedOnDevice:
+        return None
+    transaction = Transaction(session.store, None, options.seed, number)
+    come = turn.create_future()
+    try:
+        if transaction.enter(request.plan, partial(_on_loop, session.host, turn.line_up, come, seconds), brief=True):
+            turn.line_up(come, seconds)
+        # Those who are granted together have their places in the loop's turns from then on: nobody overtakes them.
+        await turn.told(come)
+        session.runs.check_not_ended()
         start = perf_counter()
-        try:
-            values = run_holding(transaction, request, fetches, fed, options, began, turn)
-            assert not isinstance(values, Unfinished)  # It has one chunk.
-            return values
-        finally:
-            request.took_s = perf_counter() - start
-            if not counted:
-                turn.charge(request.took_s)
+        values = run_holding(transaction, request, fetches, fed, options, began, turn)
+        request.took_s = perf_counter() - start
+        assert not isinstance(values, Unfinished)  # It has one chunk.
+        return values
     finally:
         del fed  # What is raised keeps this frame.
         transaction.end()
@@ -174,9 +178,12 @@ _ASSIGNING_S: Final = 20e-6
 """What it takes besides its kernels."""
 
 
-def _grant(granted: Future[None]) -> None:
-    if not granted.done():
-        granted.set_result(None)
+def _on_loop(host: Host, call: Callable[..., None], *args: Any) -> None:
+    """Calls something on the loop: at once if this is its thread."""
+    if get_loop() is host.loop:
+        call(*args)
+    else:
+        host.mailbox.post(partial(call, *args))
 
 
 def _run_queued(engine: Engine, args: RunArgs[Any], began: float, turn: Turn) -> RunValues[Any] | Unfinished | None:

@@ -14,8 +14,9 @@ hold it at once: they go on together when their turn has come, and a line of the
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator
-from itertools import count
+from itertools import count, takewhile
 from typing import Final, final
 
 from .._graph.node import Node
@@ -69,8 +70,8 @@ class LockRequest:
         )
 
 
-_Requests = dict[LockRequest, None]
-"""In the order of arrival."""
+_Requests = OrderedDict[LockRequest, None]
+"""In the order of arrival. A dict would look at all places that have become free to find its first."""
 
 
 @final
@@ -84,6 +85,7 @@ class LockQueue:
         _alone: the only request there is, which stands in no table: so it is, mostly.
         _held: for each variable, those who hold it and are not brief: any number that read it, or one that writes it.
         _held_briefly: the same of those who are brief: any number.
+        _written_briefly: how many of these write it.
         _waiting: for each variable, those who wait, for it or for another, and are not nested.
         _writers: of these, those that write it.
         _nested: those who wait and are nested.
@@ -96,10 +98,11 @@ class LockQueue:
         self._alone: LockRequest | None = None
         self._held: Final[dict[Node, _Requests]] = {}
         self._held_briefly: Final[dict[Node, _Requests]] = {}
+        self._written_briefly: Final[dict[Node, int]] = {}
         self._waiting: Final[dict[Node, _Requests]] = {}
         self._writers: Final[dict[Node, _Requests]] = {}
-        self._nested: Final[_Requests] = {}
-        self._blocking: Final[_Requests] = {}
+        self._nested: Final = _Requests()
+        self._blocking: Final = _Requests()
         self._arrivals: Final = count(1)
 
     @property
@@ -107,8 +110,8 @@ class LockQueue:
         """Whether somebody waits who blocks."""
         return bool(self._blocking)
 
-    def enter(self, request: LockRequest) -> bool:
-        """Takes a request in; whether it is granted at once.
+    def enter(self, request: LockRequest, waits: bool = True) -> bool:
+        """Takes a request in; whether it is granted at once. If it is not, and does not wait, nothing has changed.
 
         Raises:
             StateConflictError: a nested run would wait for a run that waits for it. Nothing has changed.
@@ -126,6 +129,8 @@ class LockQueue:
         if self._may_hold(request):
             self._hold(request)
             return True
+        if not waits:
+            return False
         if request.ancestors:
             self._refuse_deadlock(request)
             self._nested[request] = None
@@ -146,48 +151,60 @@ class LockQueue:
             self.idle = True
             return []
         if request.granted:
-            _remove(self._held_briefly if request.brief else self._held, request)
+            self._let_go(request)
         else:
             self._stop_waiting(request)
         nested = [one for one in self._nested if self._may_hold(one) and self._hold(one)]
         for one in nested:
             self._stop_waiting(one)
         freed: list[LockRequest] = []
-        todo = [request]
-        while todo:
-            first = self._grant_first(todo.pop())
+        heads = self._to_look_at([request])
+        if request.granted and request.brief:
+            # Those who are brief did not wait for it, and the others wait until nobody is left.
+            heads = [one for one in heads if one not in self._written_briefly]
+        while heads:
+            first: list[LockRequest] = []
+            for variable in heads:
+                first += self._grant_head(variable)
             freed += first
             # Who is brief waited for those of them that are brief, too, but does so no longer.
-            todo += [one for one in first if one.brief]
+            heads = self._to_look_at([one for one in first if one.brief])
         self.idle = not (self._held or self._held_briefly or self._waiting or self._nested)
         return nested + sorted(freed, key=_arrival)
 
-    def _grant_first(self, request: LockRequest) -> list[LockRequest]:
-        """Grants those at the heads of the queues that a request stands in no longer, if they wait for nothing else."""
-        freed: list[LockRequest] = []
-        for variable in request.writes:
-            freed += self._grant_head(variable)
-        for variable in request.reads:
-            # Others who read it do not wait for it.
-            if next(iter(self._waiting.get(variable, ())), None) in self._writers.get(variable, ()):
-                freed += self._grant_head(variable)
-        return freed
+    def _to_look_at(self, left: list[LockRequest]) -> Collection[Node]:
+        """The variables whose heads may be granted, now that some have left, or wait no longer."""
+        found: dict[Node, None] = {}
+        for request in left:
+            found.update(dict.fromkeys(request.writes))
+            for variable in request.reads:
+                # Others who read it do not wait for it.
+                if next(iter(self._waiting.get(variable, ())), None) in self._writers.get(variable, ()):
+                    found[variable] = None
+        return found
 
     def _grant_head(self, variable: Node) -> list[LockRequest]:
-        head: list[LockRequest] = []
-        for one in self._waiting.get(variable, ()):
-            head.append(one)
-            if variable in one.writes and not one.brief:
-                break  # All behind it wait for it.
+        """Grants those who stand first in the queue for a variable, as far as they wait for nothing else."""
         freed: list[LockRequest] = []
-        for one in head:
-            if self._may_hold(one):
-                self._stop_waiting(one)
-                self._hold(one)
-                freed.append(one)
-            elif variable in one.writes:
+        while True:
+            one = next(iter(self._waiting.get(variable, ())), None)
+            if one is None:
+                return freed
+            if not self._may_hold(one):
                 break
+            self._grant(one)
+            freed.append(one)
+        if variable not in one.writes:
+            # It waits for another variable. Who reads this one, too, does not wait for it.
+            for other in list(takewhile(lambda other: variable not in other.writes, self._waiting[variable])):
+                if self._may_hold(other):
+                    self._grant(other)
+                    freed.append(other)
         return freed
+
+    def _grant(self, request: LockRequest) -> None:
+        self._stop_waiting(request)
+        self._hold(request)
 
     def _may_hold(self, request: LockRequest) -> bool:
         """Whether nobody is in its way: who holds what it asks for, or, if it is not nested, came before and waits."""
@@ -215,12 +232,30 @@ class LockQueue:
             for variable in request.writes:
                 yield from self._held_briefly.get(variable, ())
             for variable in request.reads:
-                yield from [one for one in self._held_briefly.get(variable, ()) if variable in one.writes]
+                if variable in self._written_briefly:
+                    for one in self._held_briefly[variable]:
+                        if variable in one.writes:
+                            yield one
 
     def _hold(self, request: LockRequest) -> bool:
         request.granted = True
-        _add(self._held_briefly if request.brief else self._held, request, (*request.writes, *request.reads))
+        if not request.brief:
+            _add(self._held, request, (*request.writes, *request.reads))
+            return True
+        _add(self._held_briefly, request, (*request.writes, *request.reads))
+        for variable in request.writes:
+            self._written_briefly[variable] = self._written_briefly.get(variable, 0) + 1
         return True
+
+    def _let_go(self, request: LockRequest) -> None:
+        if not request.brief:
+            _remove(self._held, request)
+            return
+        _remove(self._held_briefly, request)
+        for variable in request.writes:
+            self._written_briefly[variable] -= 1
+            if not self._written_briefly[variable]:
+                del self._written_briefly[variable]
 
     def _stop_waiting(self, request: LockRequest) -> None:
         self._blocking.pop(request, None)
@@ -251,7 +286,7 @@ def _arrival(request: LockRequest) -> int:
 
 def _add(table: dict[Node, _Requests], request: LockRequest, variables: Iterable[Node]) -> None:
     for variable in variables:
-        table.setdefault(variable, {})[request] = None
+        table.setdefault(variable, _Requests())[request] = None
 
 
 def _remove(table: dict[Node, _Requests], request: LockRequest) -> None:

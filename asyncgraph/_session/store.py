@@ -83,8 +83,8 @@ class Store:
         """Whether nodes of other runs wait for variables, and may keep threads from everybody else meanwhile."""
         return self._locks.blocks
 
-    def enter(self, request: LockRequest) -> bool:
-        """Asks for variables; whether they are granted at once.
+    def enter(self, request: LockRequest, waits: bool = True) -> bool:
+        """Asks for variables; whether they are granted at once. If not, and it does not wait, it has asked for nothing.
 
         Raises:
             StateConflictError: the run would wait for a run that waits for it.
@@ -92,7 +92,7 @@ class Store:
         granted = True  # Unless it waits; then whoever keeps the request, as an error does, keeps who waits.
         try:
             with self._lock:
-                granted = self._locks.enter(request)
+                granted = self._locks.enter(request, waits)
         finally:
             if granted:
                 request.on_grant = None

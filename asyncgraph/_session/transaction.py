@@ -124,11 +124,10 @@ class Transaction:
         for one in ancestors:
             reads = reads.difference(one.writes, one.reads)
         request = LockRequest(reads, writes, on_grant or _nobody_waits, ancestors, self.blocks, brief)
-        if self.store.enter(request) or on_grant is not None:
-            self._request = request
-            return True
-        self.store.leave(request)
-        return False
+        if not self.store.enter(request, waits=on_grant is not None) and on_grant is None:
+            return False
+        self._request = request
+        return True
 
     @property
     def waits(self) -> bool:

@@ -173,3 +173,30 @@ async def test_a_run_that_is_fed_too_much_to_be_cheap_does_not_wait_for_a_turn_o
             seen.append((session.runs.inline, len(session.runs.futures)))
             await task
     assert seen == [(1, 0), (0, 1)]
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+async def test_a_run_of_several_chunks_that_is_cancelled_half_way_keeps_no_values(prepared: bool) -> None:
+    graph, x, last = chain()
+    async with ag.Session(graph, config=ag.SessionConfig(inline_budget_s=0.1)) as session:
+        ready = session.prepare(last, [x])
+        await ready([0.0])
+        fed = np.zeros(3)
+        watched = weakref.ref(fed)
+
+        async def ask(value: object) -> None:
+            session.host.turn.charge(0.1 - 1e-9)
+            running = ready(value) if prepared else session.run(last, {x: value})
+            del value  # What is raised keeps this frame.
+            await running
+
+        task = asyncio.ensure_future(ask(fed))
+        del fed
+        await asyncio.sleep(0)
+        assert session.runs.inline == 1
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as kept:
+            await task
+        del task
+        assert kept.value.__traceback__ is not None
+        assert watched() is None

@@ -58,7 +58,7 @@ def lock_nothing_that_is_only_read(patch: pytest.MonkeyPatch) -> None:
 
 
 def grant_nobody_who_waits(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LockQueue, "_grant_first", lambda self, variable: [])
+    patch.setattr(LockQueue, "_grant_head", lambda self, variable: [])
 
 
 def let_go_before_the_commit(patch: pytest.MonkeyPatch) -> None:

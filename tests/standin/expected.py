@@ -40,8 +40,9 @@ FAILS: Final[Mapping[str, Sequence[str]]] = {
     "nothing runs inline: other tasks have their turns while a run waits for the GPU": [
         "session/test_inline.py::test_a_run_of_several_chunks_that_has_time_is_done_in_its_own_turn",
     ],
-    "nothing is cheap, and of runs that wait for their turn, closing waits for the cheap ones alone": [
-        "session/test_inline.py::test_closing_waits_for_runs_that_wait_for_their_turn",
+    "nothing is cheap, so nothing waits for a turn of the loop": [
+        "session/test_inline.py::test_a_run_of_several_chunks_that_is_cancelled_half_way_keeps_no_values",
+        "session/test_inline.py::test_a_run_that_is_fed_too_much_to_be_cheap_does_not_wait_for_a_turn_of_the_cheap_ones",
     ],
     "a worker makes the plan, as it may have to wait for the GPU: so a run whose plan is known overtakes": [
         "session/test_session.py::test_statistics_are_a_snapshot_of_what_was_done_and_is_held",

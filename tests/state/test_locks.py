@@ -243,6 +243,30 @@ def test_it_says_whether_somebody_waits_who_blocks() -> None:
     assert (waiting[1].granted, queue.blocks) == (True, False)
 
 
+def test_what_those_cost_who_are_brief_does_not_depend_on_how_many_others_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_hold, asked = LockQueue._may_hold, [0]
+
+    def counted(self: LockQueue, request: LockRequest) -> bool:
+        asked[0] += 1
+        return may_hold(self, request)
+
+    monkeypatch.setattr(LockQueue, "_may_hold", counted)
+    queue, count = LockQueue(), 200
+    holds = request("", "a")
+    queue.enter(holds)
+    line = [LockRequest((), [VARIABLES["a"]], never, brief=True) for _ in range(count)]
+    readers = [request("a", one) for one in "bcd"]
+    for one in (*line, *readers):
+        queue.enter(one)
+    assert queue.leave(holds) == line
+    for one in line[:-1]:
+        assert queue.leave(one) == []
+    assert queue.leave(line[-1]) == readers
+    assert asked[0] <= 2 * (count + len(readers)) + 10
+
+
 # -- against a model ---------------------------------------------------------------------------------------
 
 

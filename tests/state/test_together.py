@@ -12,7 +12,7 @@ import pytest
 
 import asyncgraph as ag
 from asyncgraph._session.transaction import Transaction
-from asyncgraph.errors import SpecError
+from asyncgraph.errors import FeedError, SessionClosedError, SpecError
 
 from .helpers import Gate, turns, until
 
@@ -185,3 +185,55 @@ async def test_a_session_in_which_one_run_takes_long_soon_takes_no_locks_again()
             assert session.statistics().runs_executing == 0
         going = False
         await asyncio.gather(*clients)
+
+
+@pytest.mark.parametrize("wait", range(8))
+@pytest.mark.parametrize("ask", ASKS)
+async def test_whoever_comes_later_does_not_overtake_those_that_are_granted(ask: Ask, wait: int) -> None:
+    counter = Counter()
+    async with await counter.open() as session:
+        slow = asyncio.ensure_future(session.run([counter.add_slowly]))
+        await counter.gate.has_begun()
+        first = asyncio.ensure_future(session.run([counter.add]))
+        await turns()
+        counter.gate.open()
+        await turns(wait)
+        second = asyncio.ensure_future(ask(session, [counter.add]))
+        assert await second == [5.0]
+        assert [(await task).results for task in (slow, first)] == [[3.0], [4.0]]
+
+
+@pytest.mark.parametrize("wrong", ["x", 1j, ["1"]])
+async def test_a_feed_that_does_not_fit_is_told_before_anybody_is_waited_for(wrong: Any) -> None:
+    counter = Counter()
+    async with await counter.open() as session:
+        holder = counter.hold(session)
+        with pytest.raises(FeedError):
+            async with asyncio.timeout(10):
+                await session.run(counter.misfit, {counter.fed: wrong})
+        assert session.statistics().runs_waiting == 0
+        holder.commit()
+
+
+@pytest.mark.parametrize("how", ["error", "cancelled"])
+async def test_a_session_that_ends_all_ends_those_in_the_line_too(how: str) -> None:
+    counter = Counter()
+    session = await counter.open()
+    slow = asyncio.ensure_future(session.run([counter.add_slowly]))
+    await counter.gate.has_begun()
+    tasks = [slow, *[asyncio.ensure_future(session.run([counter.add])) for _ in range(3)]]
+    await turns()
+    if how == "error":
+        with pytest.raises(KeyError, match="boom"):
+            async with session:
+                raise KeyError("boom")
+    else:
+        closing = asyncio.ensure_future(session.aclose())
+        await turns()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+    for task in tasks:
+        with pytest.raises(SessionClosedError, match="before the run could end"):
+            await task
+    assert session.store.snapshot()[counter.variable] == 2.0
