@@ -103,7 +103,9 @@ class Turn:
         try:
             await come
         finally:
-            if come.done() and not come.cancelled():
+            if not come.done():
+                come.cancel()  # Who awaited it was closed.
+            elif not come.cancelled() and come.exception() is None:
                 self._told -= 1
 
     def _tell(self, come: Future[Any], seconds: Callable[[], float]) -> bool:

@@ -66,7 +66,7 @@ class Request:
         runs_inline: whether a run may be done where it is called, if its feeds are small, and needs no variables.
         runs_with_state: the same of one that does.
         most_elements: how large the largest fed array may be then.
-        took_s: seconds that the last run took of those that assign and had waited for their turn.
+        took_s: seconds that the last run took of those that assign, had waited for their turn, and were done in it.
         _flat: whether the fetches are a list of nodes, and nothing else.
         _fetch_order: for each leaf of the fetches, which of the plan's fetches.
         _repeated: leaves whose node has come before, and whose value is not what a user op returned.

@@ -31,9 +31,10 @@ class RunsInFlight:
             away at once, so that nobody who comes later, and no cancellation, can take it.
         hooked: those that have hooks. The runs proper inside of them are in flight as others are.
         in_hooks: how many of these call hooks just now. So each is counted once, here or as a run proper.
-        inline: those that wait for a turn of the loop and are not among `futures`.
+        inline: those that wait for a turn of the loop, or for variables, and are not among `futures`.
+        in_line: of these, those that wait for variables: what they await.
         started, ended: how many so far.
-        ended_all: whether all were to end.
+        ends: how often all were to end.
         _limited: how many of `futures` are not nested.
         _planning: those whose plan a worker makes, with what the plan is for.
         _following: for each of that, who else waits for the plan: thousands that start together make one.
@@ -49,7 +50,8 @@ class RunsInFlight:
         self.hooked: Final[set[HookedRunFuture[Any]]] = set()
         self.in_hooks = 0
         self.inline = 0
-        self.ended_all = False
+        self.in_line: Final[set[Future[None]]] = set()
+        self.ends = 0
         self.started = 0
         self.ended = 0
         self._most_executing: Final = config.max_concurrent_runs
@@ -69,7 +71,7 @@ class RunsInFlight:
         return any(future.is_run_by(run) for future in (*self.hooked, *self.futures))
 
     def counts(self) -> tuple[int, int]:
-        """How many execute, and how many wait for a turn or a place."""
+        """How many execute, and how many wait for a turn, a place, or cheap ones for variables."""
         nested = len(self.futures) - self._limited
         waiting = self._limited + self.inline - self.executing
         return self.executing + nested + self.in_hooks, waiting
@@ -198,7 +200,7 @@ class RunsInFlight:
         self._tell_watchers()
 
     def leave_inline(self) -> None:
-        """A run that waited for its turn has had it, or is not wanted any more."""
+        """A run that waited for its turn, or for variables, waits no longer."""
         self.inline -= 1
         if self._watchers:
             self._tell_watchers()
@@ -221,17 +223,20 @@ class RunsInFlight:
 
     def end_all(self) -> None:
         """Ends all runs."""
-        self.ended_all = True
+        self.ends += 1
         for future in [*self.hooked, *self.futures]:
             future.end(_closed())
+        for come in self.in_line:
+            if not come.done():
+                come.set_exception(_closed())
 
-    def check_not_ended(self) -> None:
-        """Of a run that is in none of the tables and goes on now.
+    def check_not_ended(self, ends: int) -> None:
+        """Of a run that is in none of the tables and goes on now; it came when all were to end so often.
 
         Raises:
-            SessionClosedError: all runs were to end.
+            SessionClosedError: all runs were to end meanwhile.
         """
-        if self.ended_all:
+        if self.ends != ends:
             raise _closed()
 
     async def wait_until_none(self, loop: AbstractEventLoop) -> None:

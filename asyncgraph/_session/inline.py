@@ -56,17 +56,19 @@ def run_request(
     turn: Turn,
     state: Sequence[Any] = (),
     commit: Callable[[Plan, Frame], bool] | None = None,
+    bound: list[Any] | None = None,
 ) -> RunValues[Any] | Unfinished | None:
     """As `run_inline`, for a request that runs inline, and the fed values in its order.
 
     If it has to do with variables, `state` is what the plan is given of them; and `commit`, if it assigns, commits
-    when it has succeeded, or says that it cannot: then nothing was done.
+    when it has succeeded, or says that it cannot: then nothing was done. `bound` is what `Request.bind` gave, if it
+    was asked before, and was not too much.
     """
     plan = request.plan
     if options.timeout_s is not None and len(plan.inline_chunks) > 1:
         return None  # It may have to wait, and nobody would look at the clock.
     try:
-        feeds, largest = request.bind(fed, options.copy_feeds)
+        feeds, largest = request.bind(fed, options.copy_feeds) if bound is None else (bound, 0)
     except FedOnDevice:
         return None
     if largest > request.most_elements:
@@ -89,7 +91,7 @@ def run_request(
         # A kept exception keeps this frame: it shall keep no arrays.
         frame.clear()
         feeds.clear()
-        del fed, state, commit
+        del fed, state, commit, bound
         raise
 
 
@@ -140,6 +142,7 @@ def run_holding(
     options: RunOptions,
     began: float,
     turn: Turn,
+    bound: list[Any] | None = None,
 ) -> RunValues[Any] | Unfinished | None:
     """As `run_with_state`, for who has what it assigns and reads in a transaction that has not begun."""
     plan = request.plan
@@ -148,9 +151,9 @@ def run_holding(
         return None
     commit = partial(_commit, transaction) if plan.writes else None
     try:
-        return run_request(request, fetches, fed, options, began, turn, state, commit)
+        return run_request(request, fetches, fed, options, began, turn, state, commit, bound)
     finally:
-        del fed, state  # What is raised keeps this frame.
+        del fed, state, bound  # What is raised keeps this frame.
 
 
 def _replace(store: Store, old: State, plan: Plan, frame: Frame) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from asyncio import Future
 from asyncio import _get_running_loop as get_loop  # pyright: ignore[reportPrivateUsage]  # as in `session`
 from collections.abc import Callable, Coroutine, Generator
+from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
 from time import perf_counter
@@ -23,7 +24,7 @@ from .engine import Engine, Request
 from .feeds import FedOnDevice
 from .inflight import RunsInFlight
 from .inline import Unfinished, run_holding, run_inline, run_with_state
-from .transaction import Transaction
+from .transaction import Transaction, given_of
 from .values import RunValues
 
 if TYPE_CHECKING:
@@ -84,19 +85,20 @@ async def assign_later(
     runs, seconds = session.runs, partial(_seconds, request, size)
     runs.check_load()
     runs.inline += 1
+    ends = runs.ends
     try:
         if not tried:
             await turn.comes(seconds)
-            runs.check_not_ended()
+            runs.check_not_ended(ends)
             start = perf_counter()
             values = run_with_state(session.store, request, fetches, fed, options, number, began, turn)
-            request.took_s = perf_counter() - start
             if values is not None:
+                request.took_s = perf_counter() - start
                 assert not isinstance(values, Unfinished)  # It has one chunk.
                 return values
         if current_call.get() is not None:
             return None  # It is nested: those that it would wait for may wait for it.
-        return await _assign_when_granted(session, request, fetches, fed, options, number, began, turn, seconds)
+        return await _assign_when_granted(session, request, fetches, fed, options, number, began, turn, seconds, ends)
     except BaseException:
         runs.count_inline()
         raise
@@ -115,27 +117,53 @@ async def _assign_when_granted(
     began: float,
     turn: Turn,
     seconds: Callable[[], float],
+    ends: int,
 ) -> RunValues[Any] | None:
     """Waits for those who hold what a run assigns, in the order of arrival, and then for a turn of the loop."""
+    runs, start = session.runs, perf_counter()
+    bound: list[Any] = []
     try:
-        request.bind(fed, False)  # Who feeds something wrong need not wait to be told.
+        if given_of(request.plan, session.store.values) is None:
+            return None  # A variable has no value yet: that is nothing to be done in the line.
+        # Who feeds something wrong, or too much, need not wait to be told.
+        bound, size = request.bind(fed, False)
+        if size > request.most_elements:
+            return None
+        took_s = perf_counter() - start
+        turn.charge(took_s)
+        request.took_s = max(
+            request.took_s, took_s
+        )  # So do those whose turn comes next, if it is converting that takes.
+        with _in_line(session, request, options, number, seconds) as (transaction, come):
+            # Those who are granted have their places in the loop's turns from then on: nobody overtakes them.
+            await turn.told(come)
+            runs.check_not_ended(ends)
+            start = perf_counter()
+            values = run_holding(transaction, request, fetches, fed, options, began, turn, bound)
+            request.took_s = perf_counter() - start
+            assert not isinstance(values, Unfinished)  # It has one chunk.
+            return values
     except FedOnDevice:
         return None
+    finally:
+        del fed, bound  # What is raised keeps this frame.
+
+
+@contextmanager
+def _in_line(
+    session: Session, request: Request, options: RunOptions, number: int | None, seconds: Callable[[], float]
+) -> Generator[tuple[Transaction, Future[None]]]:
+    """Stands in the line for variables: gives what is to be awaited, and the transaction, which has them then."""
+    turn, waiting = session.host.turn, session.runs.in_line
     transaction = Transaction(session.store, None, options.seed, number)
-    come = turn.create_future()
+    come: Future[None] = turn.create_future()
+    waiting.add(come)
     try:
         if transaction.enter(request.plan, partial(_on_loop, session.host, turn.line_up, come, seconds), brief=True):
             turn.line_up(come, seconds)
-        # Those who are granted together have their places in the loop's turns from then on: nobody overtakes them.
-        await turn.told(come)
-        session.runs.check_not_ended()
-        start = perf_counter()
-        values = run_holding(transaction, request, fetches, fed, options, began, turn)
-        request.took_s = perf_counter() - start
-        assert not isinstance(values, Unfinished)  # It has one chunk.
-        return values
+        yield transaction, come
     finally:
-        del fed  # What is raised keeps this frame.
+        waiting.discard(come)
         transaction.end()
 
 
@@ -149,7 +177,11 @@ async def _compute_later(
     runs.check_load()
     runs.inline += 1
     try:
-        return await QueuedRun(partial(_run_queued, session.engine, args, began), turn)
+        ends = runs.ends
+        values = await QueuedRun(partial(_run_queued, session.engine, args, began), turn)
+        if values is None:
+            runs.check_not_ended(ends)
+        return values
     except BaseException:
         runs.count_inline()
         raise
@@ -217,6 +249,7 @@ class QueuedRun:
         try:
             return (yield from self._values)
         finally:
+            self._values.cancel()
             del self  # A kept exception keeps this frame: it shall keep no arrays.
 
     def _slice(self) -> bool:

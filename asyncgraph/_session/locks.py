@@ -33,6 +33,7 @@ class LockRequest:
         writes: what it may write, and no other run may read or write meanwhile: variables; and the initial values of
             those that get their first value, which nobody else computes meanwhile.
         reads: the variables that it may read besides, and no other run may write meanwhile.
+            Neither holds between two that are brief.
         ancestors: the requests of the runs that wait for it, as far as these hold anything.
         blocks: whether a node of another run waits for it, and may keep a thread from everybody else meanwhile.
         brief: whether it is done in one go, and not nested.
@@ -62,7 +63,7 @@ class LockRequest:
         self.arrival = 0
 
     def excludes(self, other: LockRequest) -> bool:
-        """Whether they cannot both hold what they ask for."""
+        """Whether they cannot both hold what they ask for, unless both are brief."""
         return not (
             self.writes.isdisjoint(other.writes)
             and self.writes.isdisjoint(other.reads)

@@ -56,6 +56,7 @@ class PreparedRun:
         session, request = self._session, self._request
         number = session.store.next_number() if self._graph.draws else None
         args: RunArgs[Any] | None = None
+        waited = False
         try:
             if request is not None and not session.hooked and (request.runs_inline or request.runs_with_state):
                 done, turn, runs = None, session.turn(), session.runs
@@ -70,6 +71,7 @@ class PreparedRun:
                     if isinstance(done, Unfinished):
                         done = await finish_later(runs, done, turn)
                 elif turn is not None and request.plan.writes:
+                    waited = True
                     done = await assign_later(
                         session, request, self._fetches, values, DEFAULT_OPTIONS, number, began, turn, tried=False
                     )
@@ -80,7 +82,8 @@ class PreparedRun:
             args = untyped_args(self._fetches, dict(zip(self._feeds, values, strict=True)))
             # Once the files that it loads were read there is a better plan, which may run inline.
             self._request = session.engine.known(args) or request
-            return await session.run(numbered(args, number))
+            args = numbered(args, number)
+            return await (session.run_since(began, args, admitted=True) if waited else session.run(args))
         except BaseException as error:
             forget_values(error)
             del values, args  # Exceptions keep this frame.

@@ -70,8 +70,7 @@ class Session:
 
     # Fields:
     #   engine: finds plans.
-    #   hooks: what watches its runs.
-    #   hooked: whether there are any.
+    #   hooks, hooked: what watches its runs, and whether anything does.
     #   _host: the loop and the threads; None until the session is opened.
     #   _generation: which process opened it.
     #   runs: those in flight.
@@ -151,8 +150,7 @@ class Session:
                         runs.count_inline()
                         raise
                     finally:
-                        # Also of runs that fail: who tries again and again must still let the loop go on.
-                        turn.charge(perf_counter() - began)
+                        turn.charge(perf_counter() - began)  # Also if it fails: who tries again lets the loop go on.
                 if values.__class__ is Unfinished:
                     values = await finish_later(runs, cast("Unfinished", values), turn)
                 elif values is None and (later := run_later(self, asked, began, turn, tried)) is not None:
@@ -161,24 +159,24 @@ class Session:
                     runs.started += 1
                     runs.ended += 1
                     return cast("RunValues[Any]", values)
-            return await self.run_since(began, asked)
+            return await self.run_since(began, asked, admitted=True)
         except BaseException as error:
             forget_values(error)
             # Exceptions keep this frame, and it keeps what was fed.
             del asked, args, feeds
             raise
 
-    async def run_since(self, began: float, args: RunArgs[T]) -> RunValues[T]:
+    async def run_since(self, began: float, args: RunArgs[T], admitted: bool = False) -> RunValues[T]:
         """As `run`, for what was asked for at `began`, in `perf_counter`'s time; always as a run in flight."""
         try:
-            taken = self.start_since(began, args).take()
+            taken = self.start_since(began, args, admitted).take()
         finally:
             del args  # What is raised keeps this frame.
         return await taken
 
-    def start_since(self, began: float, args: RunArgs[T]) -> PlainRunFuture[T]:
+    def start_since(self, began: float, args: RunArgs[T], admitted: bool = False) -> PlainRunFuture[T]:
         """The run in flight that `run_since` awaits, with its first slice done."""
-        future = self._start(args, began)
+        future = self._start(args, began, admitted=admitted)
         try:
             self.host.turn.do(future.slice)
             return future
@@ -198,9 +196,12 @@ class Session:
         future.start()
         return future
 
-    def _start(self, args: RunArgs[T], began: float, prepare: bool = False) -> PlainRunFuture[T]:
-        """A run, in flight, whose first slice is still to be done."""
-        self._open()  # It may have been closed meanwhile.
+    def _start(
+        self, args: RunArgs[T], began: float, prepare: bool = False, admitted: bool = False
+    ) -> PlainRunFuture[T]:
+        """A run, in flight, whose first slice is still to be done. Closing waits for who was `admitted`."""
+        if not admitted:
+            self._open()
         future = PlainRunFuture(self, args, copy_context(), began)
         if prepare or args.options.copy_feeds:
             if future.needs_worker_to_plan:

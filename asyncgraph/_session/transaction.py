@@ -6,6 +6,7 @@ last when it began, and never waits.
 
 A cheap run that assigns while nobody holds anything needs no transaction (`inline`): it holds nothing, and commits what
 it has made of a state unless there is another one by then; if there is, it is computed again, and holds what it needs.
+It may share that with others that are brief (`locks`): it begins when its turn comes, and nobody commits meanwhile.
 
 What gives variables their first values holds nothing but these. Nobody else computes them meanwhile, and nobody has
 read them: so it is as if they had been there when it began, before whatever was assigned since.

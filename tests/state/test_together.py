@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Awaitable, Callable
 from itertools import pairwise
 from typing import Any
@@ -237,3 +238,120 @@ async def test_a_session_that_ends_all_ends_those_in_the_line_too(how: str) -> N
         with pytest.raises(SessionClosedError, match="before the run could end"):
             await task
     assert session.store.snapshot()[counter.variable] == 2.0
+
+
+async def test_who_comes_after_all_were_to_end_in_a_session_that_stays_open_is_not_ended() -> None:
+    counter = Counter()
+    async with await counter.open() as session:
+        session.runs.end_all()  # As an op does that leaves `async with` its own session by an error.
+        holder = counter.hold(session)
+        task = asyncio.ensure_future(session.run([counter.add]))
+        await turns()
+        holder.commit()
+        assert (await task).results == [1.0]
+
+
+async def test_the_end_of_all_runs_need_not_wait_for_who_holds_what_others_wait_for() -> None:
+    counter = Counter()
+    async with await counter.open() as session:
+        holder = counter.hold(session)
+        task = asyncio.ensure_future(session.run([counter.add]))
+        await turns()
+        session.runs.end_all()
+        with pytest.raises(SessionClosedError):
+            async with asyncio.timeout(10):
+                await task
+        holder.commit()
+        assert session.host.turn.has_time
+
+
+class Lazy:
+    """An array that counts how often it is asked for."""
+
+    def __init__(self, size: int = 2) -> None:
+        self.size = size
+        self.asked = 0
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self.asked += 1
+        return np.zeros(self.size)
+
+
+async def test_what_is_fed_is_converted_once() -> None:
+    counter = Counter()
+    async with await counter.open() as session:
+        holder, lazy = counter.hold(session), Lazy()
+        task = asyncio.ensure_future(session.run(counter.misfit, {counter.fed: lazy}))
+        await turns()
+        assert lazy.asked == 1
+        holder.commit()
+        await task
+        assert lazy.asked == 1
+
+
+async def test_who_turns_out_to_be_fed_too_much_to_be_cheap_does_not_stand_in_the_line() -> None:
+    counter = Counter()
+    with counter.graph:
+        add_sum = counter.variable.assign_add(ag.ops.sum(ag.ops.sin(counter.fed)))
+    async with await counter.open(budget_s=500e-6) as session:
+        await session.run(add_sum, {counter.fed: np.zeros(2)})
+        holder = counter.hold(session)
+        task = asyncio.ensure_future(session.run(add_sum, {counter.fed: Lazy(1_000_000)}))
+        await turns()
+        assert (len(session.runs.in_line), len(session.runs.futures)) == (0, 1)
+        holder.commit()
+        await task
+
+
+async def test_closing_waits_for_a_run_that_needs_first_values_and_waits_for_its_turn() -> None:
+    counter = Counter()
+    session = ag.Session(counter.graph)
+    prepared = session.prepare([counter.add])
+
+    async def ask() -> Any:
+        session.host.turn.charge(1.0)
+        return (await prepared()).results
+
+    async with session:
+        task = asyncio.ensure_future(ask())
+        await asyncio.sleep(0)
+    assert await task == [1.0]
+
+
+async def test_an_error_that_is_told_in_the_line_keeps_nothing_that_was_fed() -> None:
+    counter = Counter()
+    with counter.graph:
+        other = ag.placeholder("float64", (None,))
+        both = ag.group(counter.variable.assign_add(ag.ops.sum(other)), counter.other.assign(counter.fed))
+    async with await counter.open() as session:
+        await session.run(both, {other: np.zeros(3), counter.fed: np.zeros(2)})
+        holder = counter.hold(session)
+        fed = np.zeros(3)
+        watched = weakref.ref(fed)
+        running = session.run(both, {other: fed, counter.fed: "x"})
+        del fed
+        with pytest.raises(FeedError) as kept:
+            await running
+        del running
+        assert kept.value.__traceback__ is not None
+        assert watched() is None
+        holder.commit()
+
+
+async def test_whoever_is_closed_in_the_line_or_once_told_is_in_nobodys_way() -> None:
+    counter = Counter()
+    async with await counter.open() as session:
+        for wait in (None, 0, 5):
+            holder = counter.hold(session)
+            running = session.run([counter.add])
+            running.send(None)
+            if wait is not None:
+                holder.commit()
+                await turns(wait)
+            running.close()
+            if wait is None:
+                holder.commit()
+            await turns()
+            assert session.host.turn.has_time
+            assert session.store.idle
+            assert session.runs.inline == 0
