@@ -131,9 +131,8 @@ async def _assign_when_granted(
             return None
         took_s = perf_counter() - start
         turn.charge(took_s)
-        request.took_s = max(
-            request.took_s, took_s
-        )  # So do those whose turn comes next, if it is converting that takes.
+        # So does each of those whose turn comes next, if it has to wait here, too.
+        request.took_s = max(request.took_s, took_s)
         with _in_line(session, request, options, number, seconds) as (transaction, come):
             # Those who are granted have their places in the loop's turns from then on: nobody overtakes them.
             await turn.told(come)
